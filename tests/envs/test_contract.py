@@ -51,7 +51,10 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         **dict.fromkeys(("FetchPush-v4", "FetchPickAndPlace-v4", "AntMaze_UMaze-v5"), ROBOT),
         "PointMaze_Large_Diverse_GR-v3": ROBOT | {"reset_target": True},
     },
-    "robots": {f"{name}Flat-v0": ROBOT for name in ("Go1", "Go2", "G1", "T1")},
+    "robots": {
+        f"{name}-v0": ROBOT
+        for name in ("Go1Flat", "Go1Mjlab", "Go1Rough", "Go2Flat", "Go2UniLab", "G1Flat", "G1Nano", "T1Flat")
+    },
     "dm_control": {
         "WalkerRun-v1": ROBOT,
         **dict.fromkeys(("FingerTurnHard-v1", "ManipulatorInsertPeg-v1", "QuadrupedFetch-v1"), ROBOT),

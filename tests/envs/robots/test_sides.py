@@ -31,7 +31,7 @@ def joints_of(task: str, mirror: Any, count: int) -> Any:
     return [i - begin for i in indices[begin : begin + count]], signs[begin : begin + count]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [task for task in TASKS if "Rough" not in task])  # such ground has no mirror image
 def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None:
     equal: dict[str, Any] = {"noise": 0.0, "hold": True, "push": 0.0, "randomise": False, "critic": True}
     with headrace.make(task, num_envs=2, num_threads=1, seed=3, **equal) as pool:

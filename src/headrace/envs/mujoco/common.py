@@ -6,7 +6,7 @@ fields, and load the models from its package.
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,17 +112,26 @@ def within(value: wp.float64, low: wp.float64, high: wp.float64) -> bool:
     return low < value and value < high
 
 
-def load_model(
-    options: Mapping[str, Any], folder: Path | None = None, settle: Callable[[Any], None] | None = None
-) -> Any:
-    """Returns the compiled model, a `mujoco.MjModel`, of the option ``xml_file``.
-
-    The option is a path if it begins with ``/``, ``.`` or ``~``, and otherwise the name of a file in ``folder``, which
-    is that of Gymnasium's models unless another is given. ``settle`` changes the `mujoco.MjSpec` before it is compiled.
+def load_model(options: Mapping[str, Any], folder: Path | None = None) -> Any:
+    """Returns the compiled model, a `mujoco.MjModel`, of the option ``xml_file``, as `model_path` finds it.
 
     Raises:
         OptionError: the file does not exist.
         ValueError: the model cannot be compiled.
+    """
+    path = model_path(options, folder)
+    with warnings_dropped():
+        return library().MjModel.from_xml_path(str(path))
+
+
+def model_path(options: Mapping[str, Any], folder: Path | None = None) -> Path:
+    """Returns the file of the option ``xml_file``.
+
+    The option is a path if it begins with ``/``, ``.`` or ``~``, and otherwise the name of a file in ``folder``, which
+    is that of Gymnasium's models unless another is given.
+
+    Raises:
+        OptionError: the file does not exist.
     """
     name = options["xml_file"]
     own = name.startswith(("/", ".", "~"))
@@ -130,12 +139,7 @@ def load_model(
     if not path.is_file():
         hint = "" if own else ": for a file of yours say './FILE.xml' or its whole path"
         raise OptionError(f"xml_file: there is no file {path}{hint}")
-    with warnings_dropped():
-        if settle is None:
-            return library().MjModel.from_xml_path(str(path))
-        spec = library().MjSpec.from_file(str(path))
-        settle(spec)
-        return spec.compile()
+    return path
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from headrace.pool.task import Task
 _MODULES = {
     "Go1Flat-v0": "go1",
     "Go1Mjlab-v0": "go1_mjlab",
+    "Go1Rough-v0": "go1",
     "Go2Flat-v0": "go2",
     "Go2UniLab-v0": "go2_unilab",
     "G1Flat-v0": "g1",

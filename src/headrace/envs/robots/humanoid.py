@@ -17,6 +17,7 @@ from headrace.envs.robots.walker import (
     State,
     begin_stance,
     landed,
+    touches,
     velocity,
 )
 
@@ -65,7 +66,7 @@ def feet(physics: Any, state: State, env: int) -> wp.vec2d:
     """Returns the reward for feet that come down after some time in the air, and the number of those on the ground."""
     air, standing = F(0.0), F(0.0)
     for foot in range(state.num_feet):
-        if landed(physics, state, env, foot):
+        if landed(physics, state, env, foot, touches(physics, state, env, foot)):
             air += wp.min(state.air_time[env, foot], LONG) - SHORT
         standing += state.touching[env, foot]
         begin_stance(state, env, foot)

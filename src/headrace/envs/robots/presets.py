@@ -39,6 +39,7 @@ ROBOTS: dict[str, Settings] = {"robots": PPO_FAST, f"robots{FROM_PIXELS}": PPO_P
 FAST: dict[str, Settings] = ROBOTS | {
     "robots on four legs": WALKING,
     "Go1Flat-v0": WALKING,
+    "Go1Rough-v0": WALKING,
     "Go2Flat-v0": WALKING,
     "Go2UniLab-v0": TROTTING,
 }

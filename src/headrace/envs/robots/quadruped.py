@@ -18,11 +18,13 @@ from headrace.envs.robots.walker import (
     View,
     begin_stance,
     earned,
+    feels,
     has_fallen,
     is_commanded,
     landed,
     spin,
     term,
+    touches,
     tracking_terms,
     up,
     velocity,
@@ -95,33 +97,55 @@ def joint_terms(physics: Any, state: State, env: int, view: View) -> F:
 
 
 @wp.func
-def feet_terms(physics: Any, state: State, env: int, view: View) -> F:
-    clearance, height, slip, air = F(0.0), F(0.0), F(0.0), F(0.0)
-    for foot in range(state.num_feet):
-        site = state.sites[foot]
-        moving = velocity(physics, env, state.bodies[foot], site)
-        speed = wp.sqrt(moving[0] * moving[0] + moving[1] * moving[1])
-        clearance += wp.abs(physics.site_xpos[env, site][2] - state.foot_height) * wp.sqrt(speed)
-        if landed(physics, state, env, foot):
-            lack = state.peak[env, foot] / state.foot_height - ONE
-            height += lack * lack
-            air += state.air_time[env, foot] - SHORT
-        slip += speed * speed * state.touching[env, foot]
-        begin_stance(state, env, foot)
+def foot_terms(physics: Any, state: State, env: int, foot: int, on_ground: F) -> wp.vec4d:
+    """Returns what a foot adds to the terms of clearance, height, slip and time in the air."""
+    site = state.sites[foot]
+    moving = velocity(physics, env, state.bodies[foot], site)
+    speed = wp.sqrt(moving[0] * moving[0] + moving[1] * moving[1])
+    height, air = F(0.0), F(0.0)
+    if landed(physics, state, env, foot, on_ground):
+        lack = state.peak[env, foot] / state.foot_height - ONE
+        height, air = lack * lack, state.air_time[env, foot] - SHORT
+    begin_stance(state, env, foot)
+    clearance = wp.abs(physics.site_xpos[env, site][2] - state.foot_height) * wp.sqrt(speed)
+    return wp.vec4d(clearance, height, speed * speed * on_ground, air)
+
+
+@wp.func
+def feet_terms(state: State, env: int, feet: wp.vec4d, view: View) -> F:
     moves = wp.where(is_commanded(state, env, STANDING), ONE, ZERO)
-    total = term(state, env, CLEARANCE, clearance, view)
-    total += term(state, env, HEIGHT, height * moves, view)
-    total += term(state, env, SLIP, slip * moves, view)
-    total += term(state, env, AIR_TIME, air * moves, view)
+    total = term(state, env, CLEARANCE, feet[0], view)
+    total += term(state, env, HEIGHT, feet[1] * moves, view)
+    total += term(state, env, SLIP, feet[2] * moves, view)
+    total += term(state, env, AIR_TIME, feet[3] * moves, view)
     return total
 
 
 @wp.func
-def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
+def whole(physics: Any, state: State, env: int, feet: wp.vec4d, view: View):
+    """Returns the reward, of which ``feet`` is the sum of `foot_terms`, and whether the episode ends."""
     fell = has_fallen(physics, state, env)
     view.fell[env] = fell
     total = trunk_terms(physics, state, env, view)
     total += joint_terms(physics, state, env, view)
-    total += feet_terms(physics, state, env, view)
+    total += feet_terms(state, env, feet, view)
     total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
     return earned(state, total, fell), fell
+
+
+@wp.func
+def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
+    """Returns the reward on level ground, and whether the episode ends."""
+    feet = wp.vec4d()
+    for foot in range(state.num_feet):
+        feet += foot_terms(physics, state, env, foot, touches(physics, state, env, foot))
+    return whole(physics, state, env, feet, view)
+
+
+@wp.func
+def step_on_rough_ground(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
+    """Returns the reward, and whether the episode ends, of a robot whose feet have sensors of contact."""
+    feet = wp.vec4d()
+    for foot in range(state.num_feet):
+        feet += foot_terms(physics, state, env, foot, feels(physics, state, env, foot))
+    return whole(physics, state, env, feet, view)

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from headrace.envs.mujoco.common import load_model
+from headrace.envs.mujoco.common import model_path, warnings_dropped
 from headrace.envs.mujoco.options import xml_file
 from headrace.envs.robots import humanoid, quadruped
 from headrace.envs.robots.checks import check_model
@@ -22,6 +22,7 @@ from headrace.envs.robots.walker import State, View, act, observe, observe_all, 
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale, velocity_arrows
+from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.executors.mujoco.task import ROBOTS
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, decimal
@@ -31,6 +32,9 @@ QPOS, QVEL = 7, 6  # where joints begin, after the free one
 OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "thrown", "stands")  # numbers of the state
 FOUR_LEGS = "robots on four legs"
 """the kind of tasks whose recipe fits all that the reward of `quadruped` is for"""
+ALL = "all"
+"""the value of the option ``collisions`` with which a robot's whole body touches the ground"""
+LOOK, COLLISION = 2, 3  # groups of shapes
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 Sees = tuple[Any, Any]
@@ -141,6 +145,33 @@ class Robot:
     def lowest(self) -> tuple[float, ...]:
         """Returns the least commands."""
         return self.least or tuple(-most for most in self.limits)
+
+
+def spec_of(options: Options) -> Any:
+    """Returns the `mujoco.MjSpec` of the option ``xml_file``, with the shapes colliding that ``collisions`` wants.
+
+    All are those for collisions of a body, or else those by which it is drawn. They touch the ground alone.
+    """
+    spec = library().MjSpec.from_file(str(model_path(options, FOLDER)))
+    if options["collisions"] == ALL:
+        ground = {geom.name for geom in spec.worldbody.geoms}
+        pairs = [{pair.geomname1, pair.geomname2} for pair in spec.pairs]
+        touching = {name for pair in pairs if pair & ground for name in pair}
+        for body in spec.bodies[1:]:
+            groups = [[geom for geom in body.geoms if geom.group == group] for group in (COLLISION, LOOK)]
+            for geom in groups[0] or groups[1]:
+                if not (geom.contype or geom.conaffinity or geom.name in touching - {""}):
+                    geom.conaffinity = 1
+    return spec
+
+
+def compiled(settle: Callable[[Any], None] | None, options: Options) -> Any:
+    """Returns the model of `spec_of`, which ``settle`` changes first."""
+    spec = spec_of(options)
+    if settle is not None:
+        settle(spec)
+    with warnings_dropped():
+        return spec.compile()
 
 
 def model_of(source: Callable[[Options], Any], options: Options) -> Any:
@@ -266,6 +297,11 @@ def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror | Non
     return mirror_of(model, driven, robot.feet, robot.command_first, robot.phases, robot.sees_velocity)
 
 
+def files(default: str) -> dict[str, Option]:
+    """Returns the options of a robot whose model is a file."""
+    return {"xml_file": xml_file(default), "collisions": Option("feet", choices=("feet", ALL))}
+
+
 def walking(
     robot: Robot,
     step: Any = quadruped.step,
@@ -297,8 +333,8 @@ def walking(
     )
     model, file = robot.model, {}
     if not callable(model):
-        file = {"xml_file": xml_file(str(model.absolute()) if isinstance(model, Path) else model)}
-        model = partial(load_model, folder=FOLDER, settle=robot.settle)
+        file = files(str(model.absolute()) if isinstance(model, Path) else model)
+        model = partial(compiled, robot.settle)
     known = {
         **file,
         "noise": 1.0,

@@ -166,9 +166,14 @@ def touches(physics: Any, state: State, env: int, foot: int) -> F:
 
 
 @wp.func
-def landed(physics: Any, state: State, env: int, foot: int) -> bool:
+def feels(physics: Any, state: State, env: int, foot: int) -> F:
+    """Returns 1 if the sensor of a foot's contact with the ground has found one, else 0."""
+    return wp.where(physics.sensordata[env, state.forces[foot]] > ZERO, ONE, ZERO)
+
+
+@wp.func
+def landed(physics: Any, state: State, env: int, foot: int, on_ground: F) -> bool:
     """Advances a foot's time in the air and greatest height; returns whether it has just come down."""
-    on_ground = touches(physics, state, env, foot)
     first = state.air_time[env, foot] > ZERO and wp.max(on_ground, state.touching[env, foot]) > ZERO
     state.air_time[env, foot] = state.air_time[env, foot] + state.dt
     state.peak[env, foot] = wp.max(state.peak[env, foot], physics.site_xpos[env, state.sites[foot]][2])
