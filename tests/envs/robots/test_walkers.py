@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from robot_sources import source_of
 
 import headrace
 from headrace.envs.robots import _MODULES, TASKS, build
@@ -236,6 +237,20 @@ def test_a_picture_shows_the_robot_before_floor_and_sky(task: str) -> None:
     assert 10 < orange.sum() < 0.1 * orange.size and white[30:].sum() > 30 and sky[:20].mean() > 0.9
     rows, columns = np.nonzero(orange)
     assert 30 < columns.mean() < 130 and 20 < rows.mean() < 110
+
+
+@pytest.mark.parametrize("robot", ["go1", "g1", "t1"])
+def test_the_published_file_draws_the_robot_with_its_meshes(robot: str) -> None:
+    task, size = f"{robot.upper() if robot != 'go1' else 'Go1'}Flat-v0", {"render_width": 160, "render_height": 120}
+    pictures = []
+    for file in ({"xml_file": str(source_of(robot))}, {}):
+        with pool_of(task, 1, **size, **file) as pool:
+            pool.reset()
+            pool.step(rest(pool))
+            pictures.append(np.asarray(pool.render())[0].astype(int))
+    theirs, ours = pictures
+    shades = [len(np.unique(picture.reshape(-1, 3), axis=0)) for picture in pictures]
+    assert min(shades) > 100 and np.abs(theirs - ours).mean() > 5
 
 
 def test_rough_ground_is_made_of_its_seed_and_as_high_as_it_is_to_be() -> None:
