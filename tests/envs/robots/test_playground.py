@@ -1,5 +1,7 @@
 """Observations, rewards and ends of episodes are those of MuJoCo Playground, from recorded states."""
 
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from importlib import import_module

@@ -56,7 +56,7 @@ ROUGH = replace(
     forces=tuple(f"{foot}_floor_found" for foot in GO1.feet),
     reads=("sensordata",),
 )
-ROUGHNESS = files("go1.xml") | {"roughness": Option(0.05, 0.001, 1.0), "ground": Option(0, 0)}
+ROUGHNESS: dict[str, Any] = files("go1.xml") | {"roughness": Option(0.05, 0.001, 1.0), "ground": Option(0, 0)}
 TASKS = {
     "Go1Flat-v0": walking(GO1, step, TERMS),
     "Go1Rough-v0": walking(ROUGH, step_on_rough_ground, TERMS, **ROUGHNESS),
