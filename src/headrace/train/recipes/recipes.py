@@ -21,7 +21,7 @@ from headrace.pool.flat_observation import Joined, picture_shape
 from headrace.pool.make_pool import make_pool
 from headrace.pool.registry import build_task, families, family_of, is_python, is_registered, or_headraces, own_name
 from headrace.pool.structure import leaves
-from headrace.train.recipes.table import KINDS, RECIPES
+from headrace.train.recipes.table import GENERAL, KINDS, RECIPES
 from headrace.train.settings.algorithm import DEFAULT_PRESET, Presets, Settings, find_settings
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ def _keys(task: str, table: Mapping[str, Any], options: Mapping[str, Any]) -> It
     yield task
     if family is not None and family.name in table:
         yield family.name
-    elif not table.keys().isdisjoint(KINDS):  # only then the task is built
+    elif not table.keys().isdisjoint(GENERAL if family else KINDS):  # only then the task is built
         yield from kinds_of(task, options)
     yield ""
 

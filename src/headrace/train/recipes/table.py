@@ -24,8 +24,7 @@ def _recipes() -> dict[str, tuple[str, str]]:
 
 RECIPES = _recipes()
 """key, as in presets → the best algorithm, and the preset of it with the best settings"""
-KINDS = (
-    *(kind for family in families().values() for kind in family.kinds),
+GENERAL = (
     "several agents",
     "pictures",
     "observations of a category",
@@ -34,4 +33,6 @@ KINDS = (
     "continuous actions",
     "discrete actions",
 )
-"""kinds of tasks, by what they say of themselves, by their spaces and by the time that a step takes"""
+"""kinds of tasks, by their spaces and by the time that a step takes"""
+KINDS = (*(kind for family in families().values() for kind in family.kinds), *GENERAL)
+"""those, and before them what users' tasks say of themselves"""
