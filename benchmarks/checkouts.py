@@ -2,12 +2,13 @@
 
     python benchmarks/checkouts.py ../before .
 
-Both checkouts must have been built (their ``src`` is put on the path of the child processes), and need the same
-packages. Each turn is a process of its own that trains three times with the public `headrace.train.train`: a short run,
-in which all is loaded and compiled, the same again, and a longer one. What the longer one takes beyond the short one
-counts: the run folder, checkpoints and the plot are of both. A rate is agent steps, or updates, in a second of
-processor time, which is what a change of code changes and other programs on the machine hardly do: all of a run is in
-one process with one thread. Contenders take turns, and a ratio is the median of the turn-by-turn ratios.
+Both checkouts must have been built: each has its ``src`` on the path of the child processes, and its own compiled
+modules where it has a ``.venv`` of its own. They need the same packages. Each turn is a process of its own that trains
+three times with the public `headrace.train.train`: a short run, in which all is loaded and compiled, the same again,
+and a longer one. What the longer one takes beyond the short one counts: the run folder, checkpoints and the plot are
+of both. A rate is agent steps, or updates, in a second of processor time, which is what a change of code changes and
+other programs on the machine hardly do: all of a run is in one process with one thread. Contenders take turns, and a
+ratio is the median of the turn-by-turn ratios.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def rate(checkout: Path, task: str, settings: dict[str, Any]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"PYTHONPATH": str(checkout.resolve() / "src")}
         given = json.dumps([task, PLAIN | settings, folder])
-        command = [sys.executable, "-c", CHILD, given]
+        own = checkout.resolve() / ".venv/bin/python"
+        command = [str(own if own.exists() else sys.executable), "-c", CHILD, given]
         told = subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
     return float(told.stdout.split()[-1])
 
