@@ -11,7 +11,7 @@ from unittest.mock import patch
 import gymnasium as gym
 import numpy as np
 import pytest
-from official import mended, official, put_into
+from published import mended, official, put_into
 
 import headrace
 from headrace.envs.gymnasium_robotics import TASKS

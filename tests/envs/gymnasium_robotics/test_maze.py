@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from official import mujoco, official
+from published import mujoco, official
 
 import headrace
 from headrace.envs.gymnasium_robotics import TASKS
