@@ -29,8 +29,9 @@ SOME = {"atari": 20, "minigrid": 20, "vizdoom": 21}  # one task of so many, wher
 COMMON = [
     (name, task) for name, family in FAMILIES.items() for task in family.tasks[:: SOME.get(name, 1)] if task in THEIRS
 ]
-# MiniGrid's package tells neither; the mission is an observation
-NOT_OURS = {"minigrid": {"agent_pos", "mission_id"}}
+# MiniGrid's package tells neither; the mission is an observation. Gymnasium-Robotics tells no distance, and whether an
+# episode succeeds in float32
+NOT_OURS = {"minigrid": {"agent_pos", "mission_id"}, "gymnasium_robotics": {"distance", "is_success", "success"}}
 N = 2
 
 

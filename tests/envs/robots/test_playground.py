@@ -62,7 +62,7 @@ def test_a_step_is_that_of_playground(robot: str, physics: str, apart: float) ->
     np.testing.assert_allclose(reward, record["reward"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("robot", TASKS)
+@pytest.mark.parametrize("robot", [robot for robot in TASKS if "rough" not in robot])
 def test_a_critic_sees_what_playgrounds_does(robot: str) -> None:
     """Playground reads it of sensors of these names, which MuJoCo itself computes here."""
     with np.load(HERE / f"playground_{robot}.npz") as file:

@@ -194,7 +194,7 @@ def test_lanes_step_a_robot_and_leave_nothing_to_libmujoco(task: str) -> None:
 
 def fallen(task: str, steps: int, **options: Any) -> np.ndarray:
     """Positions of robots that are dropped, turned at random, after some steps."""
-    options |= {"noise": 0.0, "push": 0.0, "hold": True, "tilt": 180.0}
+    options |= {"noise": 0.0, "push": 0.0, "hold": True, "tilt": 180.0, "height": 0.0}
     with pool_of(task, 32, **options) as pool:
         pool.reset()
         chance, state = np.random.default_rng(0), arrays(pool)
@@ -211,13 +211,14 @@ def fallen(task: str, steps: int, **options: Any) -> np.ndarray:
 @pytest.mark.parametrize("task", TASKS)
 def test_fallen_robots_are_stepped_alike_by_lanes_and_mujoco(task: str, collisions: str) -> None:
     places = [fallen(task, 1, physics=physics, collisions=collisions) for physics in ("lanes", "mujoco")]
-    # MuJoCo's solver stops before the end where a body lies on many triangles of rough ground
-    apart = 1e-3 if (task, collisions) == ("Go1Rough-v0", "all") else 1e-6
+    # MuJoCo's solver stops before the end where a body lies on many triangles of rough ground, or steps are of 10 ms
+    apart = 1e-3 if (task, collisions) == ("Go1Rough-v0", "all") else 1e-5
     np.testing.assert_allclose(places[0], places[1], rtol=0, atol=apart)
     assert np.median(np.abs(places[0] - places[1])) < 1e-12
 
 
-@pytest.mark.parametrize("task", TASKS)
+# by UniLab's settings all shapes touch the ground in any case
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "Go2UniLab-v0"])
 def test_the_whole_body_lies_on_the_ground_or_sinks_but_for_its_feet(task: str) -> None:
     lying, sinking = (fallen(task, 60, collisions=collisions)[:, 2] for collisions in ("all", "feet"))
     assert lying.min() > 0 and sinking.min() < -0.2

@@ -27,6 +27,7 @@ from headrace.train.settings.algorithm import DEFAULT_PRESET, Presets, Settings,
 T = TypeVar("T")
 REACHED = Path(__file__).with_name("reached.json")
 MINUTE, SOON = 60.0, 100.0
+SLOW = "slow steps"  # in the names of kinds
 SLOW_STEP = 0.005  # seconds of a step above which an environment is slow
 PROBED, PATIENCE = 20, 2.0  # steps of which the fastest counts, and the seconds after which there are no more
 
@@ -142,14 +143,14 @@ def _keys(task: str, table: Mapping[str, Any], options: Mapping[str, Any]) -> It
     if family is not None and family.name in table:
         yield family.name
     elif not table.keys().isdisjoint(GENERAL if family else KINDS):  # only then the task is built
-        yield from kinds_of(task, options)
+        yield from kinds_of(task, options, any(SLOW in key for key in table))
     yield ""
 
 
-def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+def kinds_of(task: str, options: Mapping[str, Any], timed: bool = True) -> tuple[str, ...]:
     """Returns the kinds of a task, that which says most first: of `KINDS`, or the spec's own, which is a family's name.
 
-    There are none for a task that cannot be built.
+    There are none for a task that cannot be built. Unless ``timed``, none says how long a step takes.
     """
     try:
         spec = build_task(task, **options).spec
@@ -166,7 +167,8 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (spec.kind, moves)
     if isinstance(seen, gym.spaces.Discrete) and moves == "discrete actions":
         return ("observations of a category", moves)
-    return (f"slow steps, {moves}", moves) if step_seconds(task, options) > SLOW_STEP else (moves,)
+    slow = timed and step_seconds(task, options) > SLOW_STEP
+    return (f"{SLOW}, {moves}", moves) if slow else (moves,)
 
 
 def step_seconds(task: str, options: Mapping[str, Any]) -> float:
