@@ -84,31 +84,29 @@ def differing(args: WalkersArgs) -> dict[str, Any]:
     return {"randomise": True} if args.randomise else {}
 
 
-def play(args: WalkersArgs, run: Path, kicks: float) -> dict[str, float]:
+def play(args: WalkersArgs, run: Path, kicks: float) -> dict[str, float | None]:
     """Means over the steps of games up to a fall, and the share of games with one."""
     agent = headrace.load(run, which="newest")
     with headrace.make(args.task, num_envs=args.games, seed=GAMES_SEED, push=kicks, **differing(args)) as pool:
         slip = [i for i, name in enumerate(terms_of(args.task)) if name.endswith("_slip")]
         obs, _ = pool.reset()
         fell, actions = np.zeros(args.games, bool), [np.zeros((args.games, *pool.action_space.shape))] * 2
-        tracking, earned, slipped, jerk, steps = 0.0, 0.0, 0.0, 0.0, 0
+        tracking, slipped, jerk, steps = 0.0, 0.0, 0.0, 0
         for _ in range(SECONDS * RATE):
             action = agent.act(obs)
-            obs, reward, terminated, _, info = pool.step(action)
+            obs, _, terminated, _, info = pool.step(action)
             fell |= terminated
             tracking += float(info["tracking"][~fell].sum())
-            earned += float(reward[~fell].sum())
             slipped += float(info["reward_terms"][~fell][:, slip].sum())
             jerk += float(np.abs(action - 2 * actions[1] + actions[0])[~fell].mean(1).sum())
             actions, steps = [actions[1], action], max(1, steps + int((~fell).sum()))
     seen = {
         "tracking": tracking / steps,
         "games with a fall": fell.mean(),
-        "return of a game": earned / args.games,
-        **({"slip": slipped / steps} if slip else {}),
+        "slip": slipped / steps if slip else None,
         "jerk": jerk / steps,
     }
-    return {name: round(float(value), 3) for name, value in seen.items()}
+    return {name: None if value is None else round(float(value), 3) for name, value in seen.items()}
 
 
 def terms_of(task: str) -> tuple[str, ...]:
