@@ -43,7 +43,7 @@ REPLAY = {"replay_ratio": 1.0, "learning_starts": 300, "num_envs": 1, "num_steps
 # name → task, settings, what is counted
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "PPO, CartPole-v1, N=64": ("CartPole-v1", {"num_envs": 64, "total_steps": 400_000}, "steps"),
-    "PPO, Pong-v5, N=8": ("Pong-v5", {"algo": "ppo", "num_envs": 8, "num_steps": 128, "total_steps": 12_288}, "steps"),
+    "PPO, Pong-v5, N=8": ("Pong-v5", {"algo": "ppo", "num_envs": 8, "num_steps": 128, "total_steps": 61_440}, "steps"),
     "SAC, Pendulum-v1, batch 256": (
         "Pendulum-v1",
         {"algo": "sac", "minibatch_size": 256, "hidden": (256, 256), "total_steps": 2_500, **REPLAY},
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "DQN, CartPole-v1, batch 128": ("CartPole-v1", {"algo": "dqn", "total_steps": 4_000, **REPLAY}, "updates"),
     "PPO on the device, TagContinuous-v0": (
         "TagContinuous-v0",
-        {"num_envs": 32, "total_steps": 6_400},
+        {"num_envs": 32, "total_steps": 25_600},
         "steps",
     ),
 }
