@@ -222,7 +222,7 @@ SECTIONS = {
             together=r"^\w+",
         ),
         Benchmark("together", "--tasks Pendulum-v1 --repeats 2 --seconds 0.5", together=r"(\w+ \w+)/s$"),
-        Benchmark("checkouts", short="DQN's turns spread by 16 %; its update alone takes as long as before."),
+        Benchmark("checkouts"),
         Benchmark("gpu_pool"),
         Benchmark("gpu_tag"),
         Benchmark("gpu_training"),

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"algo": "sac", "minibatch_size": 256, "hidden": (256, 256), "total_steps": 2_500, **REPLAY},
         "updates",
     ),
-    "DQN, CartPole-v1, batch 128": ("CartPole-v1", {"algo": "dqn", "total_steps": 4_000, **REPLAY}, "updates"),
+    "DQN, CartPole-v1, batch 128": ("CartPole-v1", {"algo": "dqn", "total_steps": 20_000, **REPLAY}, "updates"),
     "PPO on the device, TagContinuous-v0": (
         "TagContinuous-v0",
         {"num_envs": 32, "total_steps": 25_600},
