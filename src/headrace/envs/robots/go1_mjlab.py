@@ -18,9 +18,8 @@ import warp as wp
 
 from headrace.envs.robots.go1 import GO1
 from headrace.envs.robots.robot import Robot, walking
+from headrace.envs.robots.sensors import GRAVITY_NOISE, GYRO_NOISE, SPEED_NOISE, noise_bits, noisy, observe_critic
 from headrace.envs.robots.walker import (
-    GRAVITY_NOISE,
-    GYRO_NOISE,
     HALF_TURN,
     LINEAR,
     ONE,
@@ -28,7 +27,6 @@ from headrace.envs.robots.walker import (
     QVEL,
     ROOT,
     SIGMA,
-    SPEED_NOISE,
     TURN,
     TURNING,
     ZERO,
@@ -39,9 +37,6 @@ from headrace.envs.robots.walker import (
     follow,
     has_fallen,
     in_frame,
-    noise_bits,
-    noisy,
-    observe_critic,
     spin,
     term,
     touches,

@@ -15,9 +15,8 @@ import warp as wp
 
 from headrace.envs.robots.go2 import GO2
 from headrace.envs.robots.robot import Robot, walking
+from headrace.envs.robots.sensors import GRAVITY_NOISE, GYRO_NOISE, noise_bits, noisy, observe_critic, observe_joints
 from headrace.envs.robots.walker import (
-    GRAVITY_NOISE,
-    GYRO_NOISE,
     LINEAR,
     ONE,
     QPOS,
@@ -30,10 +29,6 @@ from headrace.envs.robots.walker import (
     follow,
     in_frame,
     is_down,
-    noise_bits,
-    noisy,
-    observe_critic,
-    observe_joints,
     spin,
     term,
     touches,

@@ -17,8 +17,9 @@ from headrace.envs.mujoco.options import xml_file
 from headrace.envs.robots import humanoid, quadruped
 from headrace.envs.robots.checks import check_model
 from headrace.envs.robots.models import FOLDER
+from headrace.envs.robots.sensors import observe, observe_all
 from headrace.envs.robots.sides import mirror_of
-from headrace.envs.robots.walker import State, View, act, observe, observe_all, reset
+from headrace.envs.robots.walker import State, View, act, reset
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale, velocity_arrows
@@ -35,6 +36,8 @@ FOUR_LEGS = "robots on four legs"
 ALL = "all"
 """the value of the option ``collisions`` with which a robot's whole body touches the ground"""
 LOOK, COLLISION = 2, 3  # groups of shapes
+EFFORT = ("torques", "energy", "action_rate", "action_rate_l2")
+"""the terms of a reward by which moving costs"""
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 Sees = tuple[Any, Any]
@@ -202,6 +205,7 @@ def env_of(
     scales[0] *= options["tracking"]
     scales[terms.index("termination")] = -robot.fall
     scales[scales < 0] *= options["penalty"]
+    scales[[i for i, name in enumerate(terms) if name in EFFORT]] *= options["effort"]
     weights = np.array(robot.weights) if robot.weights else np.ones(model.nu)
     tables = {
         "home": home, "low": low, "high": high, "weights": weights, "scales": scales,
@@ -287,7 +291,7 @@ def accelerometer_of(robot: Robot, model: Any) -> dict[str, int]:
 
 
 def critic_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
-    """Returns the space of what only a critic sees, by `walker.observe_critic`."""
+    """Returns the space of what only a critic sees, by `sensors.observe_critic`."""
     return gym.spaces.Box(-np.inf, np.inf, (17 + 3 * model.nu + 5 * len(robot.feet),), np.float32)
 
 
@@ -345,6 +349,7 @@ def walking(
         "speed": 1.0,
         "hold": False,
         "penalty": 1.0,
+        "effort": 1.0,
         "tracking": 1.0,
         "fall": robot.fall,
         "alive": decimal(0.0),

@@ -22,7 +22,7 @@ ALONG = 0.9  # the least part of an axis that is that of its mirror image
 def mirror_of(
     model: Any, driven: int, feet: tuple[str, ...], command_first: bool, phases: int, sees_velocity: bool = True
 ) -> Mirror | None:
-    """Returns how the observations and actions of a walker look in a mirror, in their order in `walker.observe`.
+    """Returns how the observations and actions of a walker look in a mirror, in their order in `sensors.observe`.
 
     Args:
         model: its model, in which a joint's name says its side.
