@@ -51,6 +51,11 @@ TERMS = tuple(SCALES)
 _, _, BOUNCING, ROLLING, LEANING, TORQUES, RATE, CLOCK, HEIGHT, HIPS, CROUCHING, FALLING, SLIP = map(
     wp.constant, range(len(TERMS))
 )
+SERVOS = {
+    "hip_pitch": (100, 2), "hip_roll": (100, 2), "hip_yaw": (100, 2), "knee": (150, 4), "ankle_pitch": (40, 2),
+    "ankle_roll": (40, 2),
+}  # fmt: skip
+"""part of a leg → stiffness, Nm/rad, and damping, Nms/rad"""
 STANCE = wp.constant(F(0.55))  # the part of a stride in which a foot is to stand
 BASE_HEIGHT = wp.constant(F(0.78))  # m
 LEANT, STEEPNESS = wp.constant(F(0.75)), wp.constant(F(4.0))  # how upright leaning is penalised, and how soon wholly
@@ -122,14 +127,21 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: Vie
 
 
 def settle(spec: Any) -> None:
-    """Gives the model nanoG1's step."""
+    """Gives the model nanoG1's step, and the legs servos of Unitree's own policies."""
     spec.option.timestep = 0.004
+    for side in ("left", "right"):
+        for part, (stiffness, damping) in SERVOS.items():
+            name = f"{side}_{part}_joint"
+            servo = spec.actuator(name)
+            servo.gainprm[0], servo.biasprm[1] = stiffness, -stiffness
+            spec.joint(name).damping[0] = damping
 
 
 NANO = replace(
     G1,
     frame_skip=5,
     settle=settle,
+    start="home",
     driven=12,
     limits=(1.0, 0.6, 1.0),
     spread=0.1,

@@ -36,8 +36,11 @@ FOUR_LEGS = "robots on four legs"
 ALL = "all"
 """the value of the option ``collisions`` with which a robot's whole body touches the ground"""
 LOOK, COLLISION = 2, 3  # groups of shapes
-EFFORT = ("torques", "energy", "action_rate", "action_rate_l2")
-"""the terms of a reward by which moving costs"""
+FACTORS = {
+    "effort": ("torques", "energy", "action_rate", "action_rate_l2"),
+    "gait": ("feet_contact", "feet_phase", "feet_height"),
+}
+"""option → the terms of a reward that it is a factor of: what moving costs, and how feet are lifted"""
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 Sees = tuple[Any, Any]
@@ -205,7 +208,8 @@ def env_of(
     scales[0] *= options["tracking"]
     scales[terms.index("termination")] = -robot.fall
     scales[scales < 0] *= options["penalty"]
-    scales[[i for i, name in enumerate(terms) if name in EFFORT]] *= options["effort"]
+    for factor, names in FACTORS.items():
+        scales[[i for i, name in enumerate(terms) if name in names]] *= options[factor]
     weights = np.array(robot.weights) if robot.weights else np.ones(model.nu)
     tables = {
         "home": home, "low": low, "high": high, "weights": weights, "scales": scales,
@@ -350,6 +354,7 @@ def walking(
         "hold": False,
         "penalty": 1.0,
         "effort": 1.0,
+        "gait": 1.0,
         "tracking": 1.0,
         "fall": robot.fall,
         "alive": decimal(0.0),
