@@ -1,4 +1,4 @@
-"""``headrace export``: writes a trained policy as ONNX or TorchScript."""
+"""``headrace export``: writes a trained policy as ONNX, C or TorchScript."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from headrace.train.runs.folder import RunFolder
 class ExportArgs:
     """Write the policy of a run to a file that can be used without Headrace: a model from observations to actions.
 
-    A file named .onnx is an ONNX model, one named .pt TorchScript. The file is checked against the agent; for ONNX,
-    this requires onnxruntime.
+    A file named .onnx is an ONNX model, one named .c C99 for any computer, with a header beside it, and one named .pt
+    TorchScript. It is checked against the agent, an ONNX model where onnxruntime is installed, C where there is a
+    compiler. Beside it, policy.json says what its numbers are.
 
     examples:
       headrace export runs/mine policy.onnx
+      headrace export runs/mine policy.c
       headrace export runs/mine policy.pt --checkpoint newest
       headrace export runs/tag runner.onnx --policy runner
     """
@@ -33,7 +35,7 @@ class ExportArgs:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """the run folder, whose path headrace train prints, or a folder of runs, of which it chooses as play does"""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """the file to write, whose name ends in .onnx or .pt"""
+    """the file to write, whose name ends in .onnx, .c or .pt"""
     policy: Annotated[str | None, optional("NAME")] = None
     """name of the policy, for a run of several policies"""
     checkpoint: Literal["best", "newest"] = "best"
@@ -57,13 +59,16 @@ def run(argv: list[str]) -> int:
     table = Table("", "array", "rows", "what")
     for kind, arrays in (("in", done.inputs), ("out", done.outputs)):
         for array in arrays:
-            shape = ", ".join(("batch", *map(str, array.shape)))
-            table.add_row(kind, array.name, rf"{array.dtype} \[{shape}]", array.meaning)
+            shape = ", ".join((*(() if done.program else ("batch",)), *map(str, array.shape)))
+            table.add_row(kind, array.name, rf"{array.dtype} \[{shape}]" if shape else array.dtype, array.meaning)
     console.print(table)
-    runtime = "TorchScript" if args.file.suffix == ".pt" else "onnxruntime"
+    if (program := done.program) is not None:
+        sizes = f"{program.weights:,} bytes of weights, {program.scratch:,} bytes of scratch memory"
+        print(f"{sizes}, {program.multiply_adds:,} multiply-adds a step")
     if done.difference is None:
-        print("not checked, as onnxruntime is not installed: pip install 'headrace[export]'")
+        print(f"not checked: {done.checked}")
     else:
-        print(f"checked in {runtime}: differs from the agent by {done.difference:.1g} at most")
+        print(f"checked in {done.checked}: differs from the agent by {done.difference:.1g} at most")
+    print(f"contract {done.contract}")
     print(f"policy {done.path}")
     return 0

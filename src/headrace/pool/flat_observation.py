@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Collection, Mapping
@@ -81,12 +82,22 @@ class Joined(gym.spaces.Box):
     def words(self) -> str:
         """Returns in words which elements each part of an observation has."""
         found, start = [], 0
-        for path, leaf in self._parts.items():
-            shape, end = self._shown.get(path), start + self._box(path, leaf).low.size
-            kept = f" (a picture {list(shape)})" if shape else ""
-            found.append(f"{':'.join(map(str, path)) or 'all'} [{start}:{end}]{kept}")
+        for name, shape in self.parts():
+            end = start + math.prod(shape)
+            kept = f" (a picture {list(shape)})" if len(shape) == 3 else ""
+            found.append(f"{name} [{start}:{end}]{kept}")
             start = end
         return ", ".join(found)
+
+    def parts(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Returns the parts of an observation in their order: the name of each, and its shape, [C, H, W] of a picture.
+
+        Parts that are no pictures are rows, [n].
+        """
+        boxes = {path: self._box(path, leaf) for path, leaf in self._parts.items()}
+        return [
+            (":".join(map(str, path)) or "all", self._shown.get(path, (box.low.size,))) for path, box in boxes.items()
+        ]
 
     def _box(self, path: Path, leaf: Any) -> Any:
         if path in self._texts:

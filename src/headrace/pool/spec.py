@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from headrace.errors import OptionError
 from headrace.pool.mirror import Mirror
+from headrace.pool.signals import NO_SIGNALS, Signals
 
 AutoresetMode = Literal["next_step", "same_step", "disabled"]
 ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
@@ -86,6 +87,7 @@ class TaskSpec:
         mirror: how the task looks in a mirror, in which it is the same task; None if it says nothing of that.
         steering: what a person may command who watches: label → least and greatest value, of a column of the state
             array ``command`` [N, k].
+        signals: what the numbers of observations and actions are, as an exported policy's contract says.
         critic: the last columns of an observation that only a critic sees, of one array [n]; 0 for none.
         kind: the family of tasks, such as ``"robots"``, whose recipe fits a task that belongs to none.
 
@@ -107,6 +109,7 @@ class TaskSpec:
     critic: int = 0
     kind: str = ""
     steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    signals: Signals = NO_SIGNALS
 
     def __post_init__(self) -> None:
         if self.max_episode_steps < 0:

@@ -19,6 +19,7 @@ import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, sincos, uniform
+from headrace.pool.signals import Signals, numbers
 from headrace.pool.spec import Field
 
 DT = wp.constant(wp.float64(0.2))  # s
@@ -164,4 +165,11 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 MOST = np.array([math.pi, math.pi, 4 * math.pi, 9 * math.pi])
 BOUNDS = {"links": (-MOST, MOST), "trig": (-1.001, 1.001)}  # rounding may take a sine beyond 1
 ENV = KernelEnv("Acrobot", State, View, reset, step, observe, render, bounds=BOUNDS)
-TASKS = {"Acrobot-v1": KernelTask(ENV, OBSERVATION, ACTION, INFO, max_episode_steps=500, render_fps=15)}
+SEEN = numbers(
+    cosine_of_the_first_angle="", sine_of_the_first_angle="", cosine_of_the_second_angle="",
+    sine_of_the_second_angle="", first_angular_velocity="rad/s", second_angular_velocity="rad/s",
+)  # fmt: skip
+SIGNALS = Signals(SEEN, rate_hz=5)
+TASKS = {
+    "Acrobot-v1": KernelTask(ENV, OBSERVATION, ACTION, INFO, max_episode_steps=500, render_fps=15, signals=SIGNALS)
+}

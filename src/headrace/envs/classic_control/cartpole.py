@@ -19,6 +19,7 @@ import warp as wp
 from headrace.envs.drawing import BLACK, Canvas, box
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, sincos, uniform
 from headrace.pool.executors.kernels.trigonometry import sincos_near_zero
+from headrace.pool.signals import Signals, numbers
 
 GRAVITY = wp.constant(wp.float64(9.8))  # m/s²
 POLE_MASS = wp.constant(wp.float64(0.1))  # kg
@@ -116,7 +117,11 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 # farther than an episode gets, and not so far that a step overflows
 BOUNDS = dict.fromkeys(("x", "x_dot", "theta", "theta_dot"), (-1e6, 1e6))
 ENV = KernelEnv("CartPole", State, View, reset, step, observe, render, bounds=BOUNDS)
+SEEN = numbers(cart_position="m", cart_velocity="m/s", pole_angle="rad", pole_angular_velocity="rad/s")
+SIGNALS = Signals(SEEN, rate_hz=50)
 TASKS = {
-    f"CartPole-{version}": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=limit, render_fps=50)
+    f"CartPole-{version}": KernelTask(
+        ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=limit, render_fps=50, signals=SIGNALS
+    )
     for version, limit in (("v0", 200), ("v1", 500))
 }

@@ -17,6 +17,7 @@ import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, decimal, sincos, uniform
+from headrace.pool.signals import Control, Signals, numbers
 
 MAX_SPEED = wp.constant(wp.float64(8.0))  # rad/s
 MAX_TORQUE = wp.constant(wp.float32(2.0))  # N m
@@ -111,6 +112,8 @@ def _draw_torque(canvas: Canvas, torque: float, scale: float) -> None:
 
 # more turns than an episode makes, and not so many that `sincos` overflows
 BOUNDS = {"theta": (-1e9, 1e9), "theta_dot": (-8, 8), "torque": (-2, 2)}
+SEEN = numbers(cosine_of_the_angle="", sine_of_the_angle="", angular_velocity="rad/s")
+SIGNALS = Signals(SEEN, (Control("torque", "N m"),), rate_hz=20)
 TASKS = {
     f"Pendulum-{version}": KernelTask(
         KernelEnv(
@@ -129,6 +132,7 @@ TASKS = {
         options=OPTIONS,
         max_episode_steps=200,
         render_fps=20,
+        signals=SIGNALS,
     )
     for version, first in (("v0", False), ("v1", True))
 }

@@ -22,8 +22,9 @@ from headrace.envs.mujoco.common import (
 )
 from headrace.envs.mujoco.forward import View, always_alive, earned, runner_options, show_place, skipped, velocity
 from headrace.envs.mujoco.options import body, number_range
+from headrace.envs.mujoco.signals import FORCES, of_bodies
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Signals, joint_parts
 from headrace.pool.options import decimal
 
 
@@ -147,6 +148,13 @@ def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Spa
     return box(model.nq - skipped(options, 2) + model.nv + forces.observed * 6 * (model.nbody - forces.first))
 
 
+def signals(version: str, options: Mapping[str, Any], model: Any) -> Signals:
+    forces = forces_of(version, options)
+    first = forces.first if forces.observed else model.nbody
+    touched = of_bodies(model, first, f"{FORCES}, clipped", 6, "N m, N")
+    return Signals((*joint_parts(model, skipped(options, 2)), *touched))
+
+
 OPTIONS = runner_options("ant.xml", 0.5, 0.1) | {
     "contact_cost_weight": decimal(5e-4),
     "contact_force_range": number_range(-1.0, 1.0),
@@ -161,7 +169,13 @@ REWARDS = ("reward_forward", "reward_ctrl", "reward_survive")
 
 TASKS = {
     f"Ant-{version}": MujocoTask(
-        partial(build, version), load_model, partial(observation, version), numbers(*info), OPTIONS | more, 5
+        partial(build, version),
+        load_model,
+        partial(observation, version),
+        numbers(*info),
+        OPTIONS | more,
+        5,
+        signals=partial(signals, version),
     )
     for version, more, info in (
         ("v4", IN_V4, (*PLACE, *REWARDS, "reward_contact", "forward_reward")),

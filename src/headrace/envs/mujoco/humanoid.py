@@ -11,7 +11,16 @@ import warp as wp
 
 from headrace.envs.mujoco.common import ends, load_model, start_uniform, sum_of_squared_forces, within
 from headrace.envs.mujoco.forward import always_alive, earned, runner_options, show_place, velocity
-from headrace.envs.mujoco.humanoid_body import SEEN, TENDONS, V5_OPTIONS, body_of, fields, observation, observe_body
+from headrace.envs.mujoco.humanoid_body import (
+    SEEN,
+    TENDONS,
+    V5_OPTIONS,
+    body_of,
+    fields,
+    observation,
+    observe_body,
+    signals,
+)
 from headrace.envs.mujoco.options import number_range
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
@@ -141,7 +150,13 @@ SHOWN = {
 
 TASKS = {
     f"Humanoid-{version}": MujocoTask(
-        partial(build, version), load_model, partial(observation, version), fields(*info), options, 5
+        partial(build, version),
+        load_model,
+        partial(observation, version),
+        fields(*info),
+        options,
+        5,
+        signals=partial(signals, version),
     )
     for (version, info), options in zip(SHOWN.items(), (OPTIONS, OPTIONS | IN_V5), strict=True)
 }

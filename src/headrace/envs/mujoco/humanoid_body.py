@@ -15,6 +15,8 @@ import warp as wp
 
 from headrace.envs.mujoco.common import box, check_size, copy_row, copy_vectors
 from headrace.envs.mujoco.forward import skipped
+from headrace.envs.mujoco.signals import FORCES, of_bodies
+from headrace.pool.executors.mujoco import Part, Signals, joint_parts
 from headrace.pool.spec import Field
 
 SEEN = ("qpos", "qvel", "cinert", "cvel", "qfrc_actuator", "cfrc_ext", "ten_length", "ten_velocity")
@@ -63,6 +65,26 @@ def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Spa
     size = model.nq - part["skipped"] + model.nv + (model.nv - part["actuator_from"])
     size += 10 * (model.nbody - part["inertia_from"]) + 6 * (model.nbody - part["velocity_from"])
     return box(size + 6 * (model.nbody - part["contact_from"]))
+
+
+def signals(version: str, options: Mapping[str, Any], model: Any) -> Signals:
+    """Returns what observations consist of."""
+    part = body_of(version, options, model)
+    driven = tuple(dof_names(model)[part["actuator_from"] :])
+    return Signals(
+        (
+            *joint_parts(model, part["skipped"]),
+            *of_bodies(model, part["inertia_from"], "inertias of bodies", 10, ""),
+            *of_bodies(model, part["velocity_from"], "turning and moving of bodies", 6, "rad/s, m/s"),
+            *((Part("torques of actuators", (len(driven),), "N m", driven),) if driven else ()),
+            *of_bodies(model, part["contact_from"], FORCES, 6, "N m, N"),
+        )
+    )
+
+
+def dof_names(model: Any) -> list[str]:
+    """Returns the joints of all degrees of freedom, by name."""
+    return [model.joint(joint).name for joint in model.dof_jntid]
 
 
 def fields(*names: str) -> Callable[[Mapping[str, Any], Any], tuple[Field, ...]]:

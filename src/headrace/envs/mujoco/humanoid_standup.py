@@ -10,7 +10,16 @@ from typing import Any
 import warp as wp
 
 from headrace.envs.mujoco.common import ends, load_model, start_uniform, sum_of_squared_forces, sum_of_squares
-from headrace.envs.mujoco.humanoid_body import SEEN, TENDONS, V5_OPTIONS, body_of, fields, observation, observe_body
+from headrace.envs.mujoco.humanoid_body import (
+    SEEN,
+    TENDONS,
+    V5_OPTIONS,
+    body_of,
+    fields,
+    observation,
+    observe_body,
+    signals,
+)
 from headrace.envs.mujoco.options import number_range, xml_file
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import Option, decimal
@@ -107,7 +116,13 @@ SHOWN = {"v4": REWARDS, "v5": ("x_position", "y_position", "z_distance_from_orig
 
 TASKS = {
     f"HumanoidStandup-{version}": MujocoTask(
-        partial(build, version), load_model, partial(observation, version), fields(*info), options, 5
+        partial(build, version),
+        load_model,
+        partial(observation, version),
+        fields(*info),
+        options,
+        5,
+        signals=partial(signals, version),
     )
     for (version, info), options in zip(SHOWN.items(), (OPTIONS, OPTIONS | V5_OPTIONS), strict=True)
 }

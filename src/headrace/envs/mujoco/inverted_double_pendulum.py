@@ -11,8 +11,9 @@ import warp as wp
 
 from headrace.envs.mujoco.common import box, check_size, copy_clipped, load_model, numbers, start_normal
 from headrace.envs.mujoco.options import xml_file
+from headrace.envs.mujoco.signals import inverted_double_pendulum
 from headrace.errors import OptionError
-from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Signals
 from headrace.pool.options import Option, decimal
 
 MOST = wp.constant(wp.float64(10.0))  # bound of velocities and forces in observations
@@ -89,6 +90,10 @@ def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Spa
     return box(1 + 2 * (model.nq - 1) + model.nv + seen_forces(version, model))
 
 
+def signals(version: str, options: Mapping[str, Any], model: Any) -> Signals:
+    return inverted_double_pendulum(seen_forces(version, model), model)
+
+
 OPTIONS = {
     "xml_file": xml_file("inverted_double_pendulum.xml"),
     "healthy_reward": decimal(10.0),
@@ -96,7 +101,13 @@ OPTIONS = {
 }
 TASKS = {
     f"InvertedDoublePendulum-{version}": MujocoTask(
-        partial(build, version), load_model, partial(observation, version), numbers(*info), OPTIONS, 5
+        partial(build, version),
+        load_model,
+        partial(observation, version),
+        numbers(*info),
+        OPTIONS,
+        5,
+        signals=partial(signals, version),
     )
     for version, info in (("v4", ()), ("v5", ("reward_survive", "distance_penalty", "velocity_penalty")))
 }

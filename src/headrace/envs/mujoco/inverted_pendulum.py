@@ -10,6 +10,7 @@ import warp as wp
 
 from headrace.envs.mujoco.common import box, check_size, copy_row, load_model, numbers, start_uniform
 from headrace.envs.mujoco.options import xml_file
+from headrace.envs.mujoco.signals import joints
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import Option
 
@@ -70,6 +71,7 @@ TASKS = {
         numbers(*info),
         {"xml_file": xml_file("inverted_pendulum.xml"), "reset_noise_scale": Option(0.01)},
         2,
+        signals=joints(),
     )
     for version, info in (("v4", ()), ("v5", ("reward_survive",)))
 }

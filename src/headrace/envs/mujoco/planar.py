@@ -23,6 +23,7 @@ from headrace.envs.mujoco.common import (
 )
 from headrace.envs.mujoco.forward import View, always_alive, earned, runner_options, show_place, skipped, velocity
 from headrace.envs.mujoco.options import number_range, xml_file
+from headrace.envs.mujoco.signals import joints
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
@@ -138,6 +139,7 @@ def task(
         numbers(*info),
         options,
         frame_skip,
+        signals=joints(1),
     )
 
 

@@ -23,6 +23,7 @@ from headrace.envs.mujoco.common import (
     sum_of_squares,
 )
 from headrace.envs.mujoco.options import xml_file
+from headrace.envs.mujoco.signals import pusher
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.kernels.random import Streams, uniform
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
@@ -160,6 +161,7 @@ TASKS = {
         },
         frame_skip=5,
         max_episode_steps=100,
+        signals=pusher,
     )
     for version, xml in (("v4", "pusher.xml"), ("v5", "pusher_v5.xml"))
 }

@@ -20,9 +20,10 @@ from headrace.envs.mujoco.common import (
     sum_of_squares,
 )
 from headrace.envs.mujoco.options import xml_file
+from headrace.envs.mujoco.signals import reacher
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.kernels.random import Streams, uniform
-from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Signals
 from headrace.pool.options import decimal
 
 START = wp.constant(wp.float64(0.1))  # rad
@@ -130,6 +131,10 @@ def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Spa
     return box(4 + model.nq - 2 + 2 + seen_axes(version))
 
 
+def signals(version: str, options: Mapping[str, Any], model: Any) -> Signals:
+    return reacher(seen_axes(version), model)
+
+
 OPTIONS = {
     "xml_file": xml_file("reacher.xml"),
     "reward_dist_weight": decimal(1.0),
@@ -144,6 +149,7 @@ TASKS = {
         OPTIONS,
         frame_skip=2,
         max_episode_steps=50,
+        signals=partial(signals, version),
     )
     for version in ("v4", "v5")
 }

@@ -9,6 +9,7 @@ import warp as wp
 
 from headrace.envs.mujoco.common import box, check_size, copy_row, load_model, numbers, start_uniform
 from headrace.envs.mujoco.forward import View, earned, runner_options, show_place, skipped, velocity
+from headrace.envs.mujoco.signals import joints
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 
@@ -77,6 +78,7 @@ TASKS = {
         numbers(*info),
         runner_options("swimmer.xml", 1e-4, 0.1),
         4,
+        signals=joints(2),
     )
     for version, info in (
         ("v4", (*PLACE, "reward_fwd", "reward_ctrl", "forward_reward")),

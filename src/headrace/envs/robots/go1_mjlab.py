@@ -11,6 +11,7 @@ and contacts are looked at once in a step rather than after each physics step.
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import warp as wp
 from headrace.envs.robots.go1 import GO1
 from headrace.envs.robots.robot import Robot, walking
 from headrace.envs.robots.sensors import GRAVITY_NOISE, GYRO_NOISE, SPEED_NOISE, noise_bits, noisy, observe_critic
+from headrace.envs.robots.signals import of_reach
 from headrace.envs.robots.walker import (
     HALF_TURN,
     LINEAR,
@@ -351,6 +353,15 @@ GO1_MJLAB = replace(
 )
 TASKS = {
     "Go1Mjlab-v0": walking(
-        GO1_MJLAB, step, TERMS, (observe, observe_all), math.inf, reset, act, clipped=False, tilt=Option(70.0, 0, 180)
+        GO1_MJLAB,
+        step,
+        TERMS,
+        (observe, observe_all),
+        math.inf,
+        reset,
+        act,
+        partial(of_reach, np.array([REACH, REACH, KNEE_REACH] * 4, float)),
+        clipped=False,
+        tilt=Option(70.0, 0, 180),
     )
 }

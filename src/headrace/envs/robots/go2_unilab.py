@@ -16,6 +16,7 @@ import warp as wp
 from headrace.envs.robots.go2 import GO2
 from headrace.envs.robots.robot import Robot, walking
 from headrace.envs.robots.sensors import GRAVITY_NOISE, GYRO_NOISE, noise_bits, noisy, observe_critic, observe_joints
+from headrace.envs.robots.signals import of_clocked
 from headrace.envs.robots.walker import (
     LINEAR,
     ONE,
@@ -179,5 +180,6 @@ TASKS = {
         clipped=False,
         tilt=Option(60.0, 0, 180),
         randomise=True,
+        signals=of_clocked,
     )
 }

@@ -19,10 +19,21 @@ from headrace.envs.robots.checks import check_model
 from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sensors import observe, observe_all
 from headrace.envs.robots.sides import mirror_of
+from headrace.envs.robots.signals import of_walker
 from headrace.envs.robots.walker import State, View, act, reset
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale, velocity_arrows
+from headrace.pool.executors.mujoco import (
+    Camera,
+    Draw,
+    MujocoEnv,
+    MujocoTask,
+    Signals,
+    add,
+    draw,
+    scale,
+    velocity_arrows,
+)
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.executors.mujoco.task import ROBOTS
 from headrace.pool.mirror import Mirror
@@ -318,6 +329,7 @@ def walking(
     most: float = 1.0,
     begin: Any = reset,
     move: Any = act,
+    signals: Callable[[Robot, Mapping[str, Any], Any], Signals] | None = None,
     **options: Any,
 ) -> MujocoTask:
     """Returns the task of walking by commands, for `headrace.register`.
@@ -331,6 +343,8 @@ def walking(
         see: the function that writes an observation, and one that also writes what only a critic sees.
         most: the greatest action.
         begin, move: the functions that begin an episode and act.
+        signals: a function (robot, options, model) → what ``see`` shows and what ``move`` does, in words and units;
+            by default nothing is said where these are not those of all robots.
         options: defaults of options that differ from those of all robots.
     """
     info = (
@@ -343,6 +357,8 @@ def walking(
     if not callable(model):
         file = files(str(model.absolute()) if isinstance(model, Path) else model)
         model = partial(compiled, robot.settle)
+    if signals is None and see == (observe, observe_all) and move is act:
+        signals = of_walker
     known = {
         **file,
         "noise": 1.0,
@@ -370,6 +386,7 @@ def walking(
         partial(space_of, robot), info,
         known | options, robot.frame_skip, critic=partial(critic_of, robot), camera=Camera("track"),
         mirror=partial(mirror, robot),
+        signals=partial(signals, robot) if signals else Signals(),
         arrows=velocity_arrows,
         steering=dict(zip(COMMANDS, zip(robot.lowest(), robot.limits, strict=True), strict=True)),
         kind=FOUR_LEGS if step is quadruped.step else ROBOTS,

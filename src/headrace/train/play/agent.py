@@ -80,6 +80,10 @@ class Agent:
         policies: the policies, each with the agents that it plays.
         memories: policy name → the memory of a recurrent network, float32[B, H]; other policies have none.
         run_dir: the folder of its run; None where it was not loaded by `headrace.load`.
+        step: how many agent steps the checkpoint has learnt from; None for initial weights.
+        judged: the mean return by which the checkpoint was judged, of how many episodes, and whether they were those of
+            an evaluation, of training or of self-play, as the keys ``return``, ``episodes`` and ``by``; None if it was
+            not.
 
     Example:
         >>> agent = headrace.load("runs/mine")
@@ -99,12 +103,13 @@ class Agent:
         self.memories: dict[str, torch.Tensor] = {}
         self._acted: Acted | None = None  # by the first policy
         self._generator = torch.Generator().manual_seed(config.seed)
-        self._step = None if point is None else point.counters.get("step")
+        known = {} if point is None else point.counters
+        self.step, self.judged = known.get("step"), known.get("judged")
 
     def __repr__(self) -> str:
         names = ", ".join(policy.name for policy in self.policies if policy.name)
         run = None if self.run_dir is None else str(self.run_dir)
-        parts = {"algo": self.config.algo, "step": self._step, "policies": names, "run_dir": run}
+        parts = {"algo": self.config.algo, "step": self.step, "policies": names, "run_dir": run}
         told = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, "")]
         return f"Agent({', '.join((repr(self.config.task), *told))})"
 

@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from headrace.errors import KernelError
 from headrace.pool.options import Option, Options, complete
+from headrace.pool.signals import NO_SIGNALS, Signals, check_signals
 from headrace.pool.spec import AgentType, Field, PoolSettings, TaskSpec, multi_agent_spec
 from headrace.pool.task import Task
 
@@ -42,6 +43,7 @@ class KernelTask:
             of an option holds its value.
         max_episode_steps: number of agent steps after which an episode is truncated, 0 for no limit; also an option.
         render_fps: agent steps per second at which rendered frames look natural.
+        signals: what the numbers of observations and actions are; or a function options → that.
     """
 
     env: AnyEnv | Callable[[Options], AnyEnv]
@@ -52,6 +54,7 @@ class KernelTask:
     max_episode_steps: int = 0
     agents: tuple[AgentType, ...] | Callable[[Options], tuple[AgentType, ...]] = ()
     render_fps: float = 30.0
+    signals: Signals | Callable[[Options], Signals] = NO_SIGNALS
 
     def __call__(self, task: str, **options: Any) -> Task:
         """Returns the task under the name ``task``, with these options.
@@ -83,7 +86,9 @@ class KernelTask:
         if agents:
             spec = multi_agent_spec(agents=agents, **rest)
         else:
-            spec = TaskSpec(observation=_decide(self.observation, given), action=_decide(self.action, given), **rest)
+            seen, acted = _decide(self.observation, given), _decide(self.action, given)
+            signals = check_signals(task, _decide(self.signals, given), seen, acted)
+            spec = TaskSpec(observation=seen, action=acted, signals=signals, **rest)
         changes = Changes(self, options, spec, env, scalars_of(env, spec), lambda now: _decide(self.env, now).tables)
         if debug:
             return Task(spec, partial(_executor(debug), env), changes=changes)

@@ -10,26 +10,32 @@ from headrace.pool.executors.mujoco.frames import SITE_VELOCITY, projected_gravi
 from headrace.pool.executors.mujoco.pictures import Camera
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.executors.mujoco.randomise import Draw, add, draw, scale
+from headrace.pool.executors.mujoco.signals import joint_parts
 from headrace.pool.executors.mujoco.task import MujocoTask
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, decimal
+from headrace.pool.signals import Control, Part, Signals
 from headrace.pool.spec import Field
 
 __all__ = [
     "SITE_VELOCITY",
     "Camera",
+    "Control",
     "Draw",
     "Field",
     "Mirror",
     "MujocoEnv",
     "MujocoTask",
     "Option",
+    "Part",
     "Servo",
+    "Signals",
     "Streams",
     "add",
     "decimal",
     "draw",
     "integers",
+    "joint_parts",
     "normal",
     "projected_gravity",
     "random_bits",

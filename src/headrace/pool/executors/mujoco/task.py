@@ -26,9 +26,11 @@ from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, re
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.executors.mujoco.randomise import fields_of, tables_of
+from headrace.pool.executors.mujoco.signals import completed_signals
 from headrace.pool.goals import KEYS, Goals, Judge, goals_in, has_goals
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, complete
+from headrace.pool.signals import NO_SIGNALS, Signals, check_signals
 from headrace.pool.spec import CRITIC, Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
 
@@ -78,6 +80,9 @@ class MujocoTask:
         kind: the key of recipes that fit the task if it belongs to no family; by default that of robots with servos.
         mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
             not used.
+        signals: what the numbers of observations and actions are, as an exported policy says; or a function (options,
+            model) → that. What it leaves out is taken from the model: the keys of a `Dict`, the names and units of
+            actuators, and the rate.
         goal_reward: of a task with goals, whose observation is a `Dict` of ``achieved_goal``, ``desired_goal`` and
             ``observation``: a function (options, achieved, desired) → what pairs of goals [B, k] earn, float32[B], and
             whether they end an episode, bool[B], or None if none does. Training with `hindsight` asks it.
@@ -96,6 +101,7 @@ class MujocoTask:
     steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     arrows: Callable[[MjModel], Arrows] | None = None
     kind: str = ""
+    signals: Signals | Callable[[Options, MjModel], Signals] = NO_SIGNALS
     goal_reward: Callable[[Options, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]] | None = None
 
     def __call__(self, task: str, **options: Any) -> Task:
@@ -130,7 +136,7 @@ class MujocoTask:
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
-        unseen = 0
+        signals, plain, unseen = self.signals, observation, 0
         if self.critic is not None:
             critic = self.critic(given, model) if callable(self.critic) else self.critic
             seen = with_critic(task, observation, critic)
@@ -148,15 +154,19 @@ class MujocoTask:
         shown = picture_space(given) if pictured else shown
         arrows = self.arrows(model) if self.arrows is not None and given[ARROWS] else None
         camera, frames = camera_of(task, model, given, self.camera), given["frame_skip"] * given["action_repeat"]
+        rate, space = 1 / (model.opt.timestep * frames), action_space(env, model)
+        told = completed_signals(signals(given, model) if callable(signals) else signals, env, model, plain, rate)
+        check_signals(task, told, plain, space)
         spec = TaskSpec(
             task=task,
             observation=picture_space(given, depth) if pictured else stacked(shown, depth),
-            action=action_space(env, model),
+            action=space,
             info=(*info, *means, WARNING),
             max_episode_steps=given.pop("max_episode_steps"),
             frame_skip=frames,
             options=given,
-            render_fps=1 / (model.opt.timestep * frames),
+            render_fps=rate,
+            signals=replace(told, observation=()) if pictured else told,
             metrics=tuple(f.name for f in means),
             mirror=None if pictured else mirror,
             steering=self.steering,
