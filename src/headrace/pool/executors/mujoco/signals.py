@@ -92,7 +92,7 @@ def controls_of(env: Any, model: MjModel) -> tuple[Control, ...]:
 
 
 def _unit(model: MjModel, actuator: int) -> tuple[str, float]:
-    """Returns the unit of what an actuator does to its joint, empty if unknown, and how much of it a control of 1 is."""
+    """Returns the unit of what an actuator does to its joint, empty if unknown, and how much a control of 1 is."""
     kinds, turns = library(), _joint_type(model, actuator)
     gear, gain = float(model.actuator_gear[actuator, 0]), float(model.actuator_gainprm[actuator, 0])
     direct = model.actuator_dyntype[actuator] == int(kinds.mjtDyn.mjDYN_NONE)

@@ -176,7 +176,7 @@ def _source(network: Network, stem: str, prefix: str) -> str:
     tables += [_table(f"action_{each}", values) for each, values in network.choice.tables.items()]
     functions = dict.fromkeys(text for each in (*network.layers, network.choice) for text in each.functions)
     body = [f"    {line}" for line in network.choice.body("action_{}".format)]
-    reset = ["    for (int i = 0; i < %d; i++)" % network.memory, "        state->memory[i] = 0.0f;"]
+    reset = [f"    for (int i = 0; i < {network.memory}; i++)", "        state->memory[i] = 0.0f;"]
     return "\n".join(
         [
             f'#include "{stem}.h"\n\n#include <math.h>\n',

@@ -135,7 +135,7 @@ def _as_c(played: Policy, path: Path, contract: Facts) -> Exported:
         checked = str(error)
     else:
         checked = "C, by this machine's compiler"
-        difference = difference_of(run, played, network, examples(played, inputs, ROWS))
+        difference = difference_of(run, played, network, examples(played, arrays_of(played)[0], ROWS))
     return Exported(path, inputs, outputs, difference, checked, contract_path(path), program)
 
 

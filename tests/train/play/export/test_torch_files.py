@@ -12,64 +12,16 @@ import torch
 from torch import nn
 
 import headrace
-import masked_games  # noqa: F401  (registers the test tasks)
-import multi_agent_games  # noqa: F401
 from headrace.cli import export as command
 from headrace.errors import OptionError
-from headrace.train.play.agent import Agent
 from headrace.train.play.export import METADATA, export_policy
-from headrace.train.recipes.make import make_config
-from headrace.train.runs.checkpoint import Checkpoint
-from headrace.train.workers.policy_copy import acting_policy
 from nightly import rest_nightly
-from python_games import SCALAR
+from untrained_agents import CASES, observed, untrained
 from whole_runs import SMALL
 
 pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
-
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "mlp": ("CartPole-v1", {"normalise_observations": True, "normalise_values": True}),
-    "continuous": ("Pendulum-v1", {}),
-    "shared": ("CartPole-v1", {"shared": True}),
-    "gru": ("CartPole-v1", {"network": "gru", "hidden": (16,)}),
-    "one-hot": ("FrozenLake-v1", {}),
-    "masks": ("TestGate-v0", {}),
-    "masked values": ("TestGate-v0", {"algo": "dqn"}),
-    "small images": ("MinAtar-Breakout-v1", {"algo": "ppo"}),
-    "a number": (SCALAR, {}),
-    "a number, sac": (SCALAR, {"algo": "sac"}),
-    "sac": ("Pendulum-v1", {"algo": "sac"}),
-    "td3": ("Pendulum-v1", {"algo": "td3"}),
-    "dqn": ("CartPole-v1", {"algo": "dqn"}),
-    "pqn": ("CartPole-v1", {"algo": "pqn"}),
-    "normed images": ("MinAtar-Breakout-v1", {"algo": "pqn", "bf16": False}),
-    "dueling images": ("MinAtar-Breakout-v1", {"algo": "dqn", "dueling": True}),
-}
-
-
-def untrained(task: str, wild: bool = True, **settings: Any) -> Agent:
-    """An agent whose weights and statistics are those of chance; if not ``wild``, as runs begin."""
-    config = make_config(task, **settings)
-    torch.manual_seed(4)
-    model = acting_policy(config).model()
-    for name, tensor in model.items() if wild else ():
-        if tensor.is_floating_point() and tensor.dim():
-            model[name] = torch.randn_like(tensor) * 0.3 if "variance" not in name else torch.rand_like(tensor) + 0.5
-        elif name.endswith("count"):
-            model[name] = torch.tensor(9.0, dtype=tensor.dtype)
-    return Agent(config, headrace.make_spec(task, **config.env_options), Checkpoint(model))
-
-
-def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
-    """Inputs of so many rows from the environments themselves."""
-    with headrace.make(agent.spec.task, num_envs=rows, seed=2, **agent.config.env_options) as pool:
-        obs, info = pool.reset()
-        found = {"observation": obs}
-        if "action_mask" in info:
-            found["action_mask"] = np.asarray(info["action_mask"], np.int8)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -170,7 +122,7 @@ class Unbatched(nn.Module):
 
 def test_an_export_that_is_impossible_says_why(tmp_path: Path):
     agent = untrained("CartPole-v1")
-    with pytest.raises(OptionError, match=r"ends in \.onnx or \.pt"):
+    with pytest.raises(OptionError, match=r"ends in \.onnx, \.c or \.pt"):
         export_policy(agent, tmp_path / "policy.txt")
     settings: Any = SMALL | {"total_steps": 128, "network": Unbatched}
     run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "run", quiet=True).run_dir
