@@ -234,3 +234,16 @@ def test_the_command_prints_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert command.run([str(run), str(tmp_path / "policy.c")]) == 0
     said = capsys.readouterr().out
     assert "bytes of weights" in said and "multiply-adds a step" in said and "policy.json" in said
+
+
+def test_the_example_on_the_page_runs(tmp_path: Path):
+    agent = untrained("CartPole-v1")
+    export_policy(agent, tmp_path / "policy.c")
+    page = (Path(__file__).parents[4] / "docs" / "export.md").read_text()
+    (main,) = re.findall(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "main.c").write_text(main)
+    subprocess.run([compiler() or "", *STRICT, "main.c", "policy.c", "-lm"], cwd=tmp_path, check=True)
+    obs = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    given = "".join(" ".join(map(str, row.tolist())) + "\n" for row in obs)
+    done = subprocess.run([tmp_path / "a.out"], input=given, capture_output=True, text=True, check=True)
+    assert [*map(int, done.stdout.split())] == agent.act(obs).tolist()
