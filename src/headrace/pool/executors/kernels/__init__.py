@@ -19,16 +19,20 @@ from headrace.pool.executors.kernels.random import (
 from headrace.pool.executors.kernels.task import KernelTask
 from headrace.pool.executors.kernels.trigonometry import sincos
 from headrace.pool.options import Option, decimal
+from headrace.pool.signals import Control, Part, Signals
 from headrace.pool.spec import AgentType, Field
 
 __all__ = [
     "AgentStreams",
     "AgentType",
+    "Control",
     "Field",
     "KernelEnv",
     "KernelTask",
     "MultiAgentEnv",
     "Option",
+    "Part",
+    "Signals",
     "Streams",
     "agent_integers",
     "agent_random_bits",

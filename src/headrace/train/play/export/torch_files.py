@@ -36,6 +36,7 @@ class Deployed(nn.Module):
         self.policy, self.dtype, self.valued = module, action_dtype, valued
 
     def forward(self, observation: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        """Returns actions [B, …], parameters [B, size], perhaps values [B] and memory [B, H], of inputs [B, …]."""
         rest = list(more)
         memory = rest.pop(0) if self.policy.memory_size else None
         params, values, *after = self.policy(observation, memory, rest.pop(0) if rest else None)
@@ -45,6 +46,7 @@ class Deployed(nn.Module):
 
 
 def write_script(path: Path, deployed: Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
+    """Writes TorchScript with some facts; raises `OptionError` for a network that torch cannot trace."""
     try:
         script = torch.jit.trace(deployed, examples, check_trace=False)
     except Exception as error:  # a user's network may raise anything
@@ -54,6 +56,7 @@ def write_script(path: Path, deployed: Deployed, examples: tuple[Tensor, ...], f
 
 
 def write_onnx(path: Path, deployed: Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
+    """Writes an ONNX file with some facts; raises `OptionError` if the network, or this machine, has no form for it."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401

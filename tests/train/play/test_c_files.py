@@ -239,7 +239,7 @@ def test_the_command_prints_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_the_example_on_the_page_runs(tmp_path: Path):
     agent = untrained("CartPole-v1")
     export_policy(agent, tmp_path / "policy.c")
-    page = (Path(__file__).parents[4] / "docs" / "export.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "export.md").read_text()
     (main,) = re.findall(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "main.c").write_text(main)
     subprocess.run([compiler() or "", *STRICT, "main.c", "policy.c", "-lm"], cwd=tmp_path, check=True)

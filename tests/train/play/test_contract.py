@@ -19,7 +19,7 @@ from headrace.train.play.export.contract import plain
 from untrained_agents import CASES, untrained
 from whole_runs import SMALL
 
-PAGE = Path(__file__).parents[4] / "docs" / "export.md"
+PAGE = Path(__file__).parents[3] / "docs" / "export.md"
 
 
 def contract(agent: Any, path: Path) -> dict[str, Any]:
