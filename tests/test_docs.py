@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
-OTHERS, LATE = "coming-from-others.md", ("training.md", "runs.md", "use-an-agent.md")
+OTHERS, LATE = "coming-from-others.md", ("training.md", "runs.md", "use-an-agent.md", "export.md")
 CPP = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")

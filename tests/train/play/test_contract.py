@@ -85,7 +85,7 @@ def test_what_a_robot_sees_of_its_actions_is_the_one_that_the_contract_names(tas
 
 @pytest.mark.parametrize("task", ["Ant-v5", "Humanoid-v5", "Pusher-v5", "Reacher-v4", "InvertedDoublePendulum-v5",
                                   "HalfCheetah-v5", "Swimmer-v5", "T1Flat-v0", "G1Nano-v0", "CartPole-v1",
-                                  "Pendulum-v1", "Acrobot-v1"])  # fmt: skip
+                                  "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3"])  # fmt: skip
 def test_the_parts_are_the_whole_observation(task: str):
     spec = headrace.make_spec(task)
     assert sum(part.size for part in spec.signals.observation) == spec.observation.shape[0]

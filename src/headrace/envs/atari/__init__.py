@@ -18,6 +18,7 @@ from headrace.envs.atari.options import AtariOptions, checked
 from headrace.errors import OptionError
 from headrace.native_modules import ATARI
 from headrace.pool.family import Family
+from headrace.pool.signals import Signals
 from headrace.pool.spec import Field, TaskSpec
 from headrace.pool.task import Task
 
@@ -63,6 +64,7 @@ def build(task: str, **options: Any) -> Task:
         frame_skip=given.frame_skip,
         options=settings,
         render_fps=FRAMES_PER_SECOND / given.frame_skip,
+        signals=Signals(rate_hz=FRAMES_PER_SECOND / given.frame_skip),
     )
     from headrace.pool.executors.threads import ThreadsExecutor
 

@@ -7,6 +7,7 @@ module is imported when a task is first built.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from headrace.native_modules import BOX2D
 from headrace.pool.family import Family
 from headrace.pool.flat_observation import PICTURES, pictures_option
 from headrace.pool.options import Checked, Option, complete, decimal
+from headrace.pool.signals import NO_SIGNALS, Control, Part, Signals, numbers
 from headrace.pool.spec import TaskSpec
 from headrace.pool.task import Task
 
@@ -69,6 +71,24 @@ _TASKS = {
     "CarRacing-v3": ("car_racing", _car()),
 }
 TASKS: tuple[str, ...] = tuple(_TASKS)
+_LEG = dict.fromkeys(("hip_angle", "hip_speed", "knee_angle", "knee_speed", "leg_touches_the_ground"), "")
+_SIGNALS = {  # in Gymnasium's scales, which are no units
+    "lunar_lander": Signals(
+        numbers(
+            x="", y="", x_speed="", y_speed="", angle="rad", angular_velocity="",
+            left_leg_touches_the_ground="", right_leg_touches_the_ground="",
+        ),
+        (Control("main engine"), Control("side engines")),
+    ),
+    "bipedal_walker": Signals(
+        (
+            *numbers(hull_angle="rad", hull_angular_velocity="", x_speed="", y_speed=""),
+            *numbers(**{f"{side}_{name}": unit for side in ("first", "second") for name, unit in _LEG.items()}),
+            Part("distances by lidar", (10,)),
+        ),
+        tuple(Control(f"{joint} of the {leg} leg") for leg in ("first", "second") for joint in ("hip", "knee")),
+    ),
+}  # fmt: skip
 
 
 def build(task: str, **options: Any) -> Task:
@@ -100,6 +120,7 @@ def build(task: str, **options: Any) -> Task:
         frame_skip=skipped,
         options=settings,
         render_fps=FRAMES_PER_SECOND / skipped,
+        signals=replace(_SIGNALS.get(simulator, NO_SIGNALS), rate_hz=FRAMES_PER_SECOND / skipped),
     )
     return Task(spec, partial(_executor, simulator, settings))
 

@@ -21,7 +21,7 @@ BEFORE, NEWEST = "the action before the newest one", "the newest action"
 
 def joint_names(model: Any) -> tuple[str, ...]:
     """Returns the names of the joints behind the free one."""
-    return tuple(model.joint(i).name for i in range(1, model.njnt))
+    return tuple(model.joint(i).name or f"joint {i}" for i in range(1, model.njnt))
 
 
 def of_walker(robot: Any, options: Mapping[str, Any], model: Any) -> Signals:

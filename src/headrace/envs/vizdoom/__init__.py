@@ -20,6 +20,7 @@ from headrace.errors import OptionError
 from headrace.pool.executors.processes.task import process_task, split_options
 from headrace.pool.family import Family
 from headrace.pool.options import complete
+from headrace.pool.signals import Signals
 from headrace.pool.spec import Field, TaskSpec
 from headrace.pool.task import Task
 
@@ -59,6 +60,7 @@ def build(task: str, **options: Any) -> Task:
         frame_skip=given["frame_skip"],
         options=given,
         render_fps=env.metadata["render_fps"],
+        signals=Signals(rate_hz=env.metadata["render_fps"]),
     )
     return replace(process_task(spec, partial(VizdoomEnv, task, given, limit), own), stack="stack_num")
 
