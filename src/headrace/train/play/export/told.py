@@ -10,7 +10,6 @@ from headrace.train.play.export.network import Network
 
 MOST = 64
 """names of a part's elements, or of actions, that are listed"""
-ORDER = {"uint8_t": "channels, rows, columns; bytes from 0 to 255", "int32_t": "a number"}
 
 
 def told_of(contract: Facts, network: Network, stem: str) -> list[str]:
@@ -34,9 +33,10 @@ def told_of(contract: Facts, network: Network, stem: str) -> list[str]:
 
 def _observation(seen: Facts, network: Network) -> list[str]:
     size = "" if network.source == "int32_t" else f"[{network.inputs}]"
-    lines = ["", f"observation: {network.source}{size}, {_x(seen['shape']) or ORDER['int32_t']}"]
-    if network.source in ORDER:
-        lines[-1] += f"; {ORDER[network.source]}"
+    shape = " x ".join(map(str, seen["shape"]))
+    lines = ["", f"observation: {network.source}{size}" + f", {shape}" * (len(seen["shape"]) > 1)]
+    if network.source == "uint8_t":
+        lines[-1] += ": channels, rows and columns of bytes"
     if seen["stack"] > 1:
         lines.append(f"  {seen['stack']} observations follow each other, the oldest first; each of them is")
     for part in seen["parts"]:
@@ -53,8 +53,7 @@ def _action(done: Facts) -> list[str]:
     if done["kind"] == "continuous":
         lines = ["", f"action: float[{len(done['elements'])}]"]
         for i, each in enumerate(done["elements"][:MOST]):
-            asked = f"  asks for {_asked(each)} {each['unit']}" if each["unit"] else ""
-            lines.append(f"  {i:4d}  {each['name']}{_range(each)}{asked}")
+            lines.append(f"  {i:4d}  {each['name']}{_asked(each)}")
         return lines
     lines, at = ["", "action: int32_t" + (f"[{len(done['sizes'])}]" if done["shape"] else "")], 0
     for i, (size, start) in enumerate(zip(done["sizes"], done["starts"], strict=True)):
@@ -69,8 +68,12 @@ def _action(done: Facts) -> list[str]:
 
 
 def _asked(each: Facts) -> str:
-    scaled = "action" if each["scale"] == 1 else f"{each['scale']:.6g} * action"
-    return scaled if not each["offset"] else f"{each['offset']:.6g} + {scaled}"
+    """Returns the range of an element of an action, and what it asks for."""
+    unit, scale, offset = each["unit"], each["scale"], each["offset"]
+    if not unit or (scale, offset) == (1, 0):
+        return (f" [{unit}]" if unit else "") + _range(each)
+    added = f"{offset:.6g} + " if offset else ""
+    return f"{_range(each)}, asks for {added}{scale:.6g} * action {unit}"
 
 
 def _range(facts: Facts) -> str:
@@ -82,10 +85,6 @@ def _range(facts: Facts) -> str:
 
 def _number(value: Any) -> str:
     return "any" if value is None else f"{value:g}"
-
-
-def _x(shape: list[int]) -> str:
-    return " x ".join(map(str, shape)) if len(shape) > 1 else f"{shape[0]} numbers" if shape else ""
 
 
 def _wrapped(words: str, width: int = 96) -> list[str]:
