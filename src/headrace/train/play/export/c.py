@@ -110,13 +110,7 @@ def _act(network: Network, prefix: str) -> str:
     seen = f"{prefix}_state *state, {_observation(network)}{mask}"
     if choice.single:
         return f"int32_t {prefix}_act({seen})"
-    return f"void {prefix}_act({seen}, {choice.kind} action[{actions(network)}])"
-
-
-def actions(network: Network) -> int:
-    """Returns how many numbers an action has."""
-    sizes = getattr(network.choice, "sizes", None)
-    return network.choice.outputs if sizes is None else len(sizes)
+    return f"void {prefix}_act({seen}, {choice.kind} action[{network.choice.actions}])"
 
 
 def _header(network: Network, stem: str, prefix: str, scratch: dict[str, int], told: Sequence[str]) -> str:
@@ -126,9 +120,6 @@ def _header(network: Network, stem: str, prefix: str, scratch: dict[str, int], t
         f"    float {name}[{size}];" + (f" /* {meaning[name]} */" if name in meaning else "")
         for name, size in scratch.items()
     ]
-    outputs = "the numbers from which the action is chosen" + ", of which the greatest is" * hasattr(
-        network.choice, "sizes"
-    )
     return f"""{comment(told)}
 #ifndef {guard}
 #define {guard}
@@ -140,7 +131,7 @@ extern "C" {{
 #endif
 
 #define {prefix.upper()}_OBSERVATION_SIZE {network.inputs}
-#define {prefix.upper()}_ACTION_SIZE {actions(network)}
+#define {prefix.upper()}_ACTION_SIZE {network.choice.actions}
 #define {prefix.upper()}_OUTPUT_SIZE {network.choice.outputs}
 
 /* What one policy at work needs: the caller keeps it, where it likes. */
@@ -154,7 +145,7 @@ void {prefix}_reset({prefix}_state *state);
 /* Returns the action for an observation, in the environment's units. */
 {_act(network, prefix)};
 
-/* Returns {outputs}; they are within state until the next call.
+/* Returns {network.choice.words}; they are within state until the next call.
    It is a step as well, so call either this or {prefix}_act. */
 const float *{prefix}_outputs({prefix}_state *state, {_observation(network)});
 

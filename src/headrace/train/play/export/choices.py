@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -45,6 +45,12 @@ class Discrete:
     single: bool
     masked: bool
     functions: tuple[str, ...] = (BEST,)
+    words: ClassVar[str] = "logits or values of actions, of which the greatest is chosen"
+
+    @property
+    def actions(self) -> int:
+        """How many numbers an action has."""
+        return len(self.sizes)
 
     @property
     def outputs(self) -> int:
@@ -85,6 +91,12 @@ class Continuous:
     functions: tuple[str, ...] = (CLAMP,)
     single: bool = False
     masked: bool = False
+    words: ClassVar[str] = "what the action is made of, before its scale and its bounds"
+
+    @property
+    def actions(self) -> int:
+        """How many numbers an action has."""
+        return self.outputs
 
     @property
     def outputs(self) -> int:

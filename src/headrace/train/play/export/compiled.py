@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import forbidden, masked
-from headrace.train.play.export.c import actions, identifier
+from headrace.train.play.export.c import identifier
 from headrace.train.play.export.network import Network
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -70,7 +70,7 @@ def compiled(path: Path, network: Network, scratch: int, flags: Sequence[str] = 
         state[: network.memory] = 0.0 if memory is None else memory
         before = state.copy()
         found = np.ctypeslib.as_array(outputs(_pointer(state), given), (choice.outputs,)).copy()
-        action, after = np.zeros(actions(network), TYPES[choice.kind]), state[: network.memory].copy()
+        action, after = np.zeros(choice.actions, TYPES[choice.kind]), state[: network.memory].copy()
         closed = (
             () if not choice.masked else (_pointer(mask if mask is not None else np.ones(choice.outputs, np.int8)),)
         )

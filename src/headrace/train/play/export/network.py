@@ -90,6 +90,7 @@ def network_of(policy: Policy) -> Network:
     layers = _cut([*first, *layers_of(module.network)], choice.outputs)
     if not first:
         layers[0] = replace(layers[0], source=source)
+    assert layers[0].inputs == seen, (layers[0], seen)
     for below, above in pairwise(layers):
         assert below.outputs == above.inputs, (below, above)
     for layer in layers:
