@@ -44,7 +44,7 @@ def compiled(path: Path, network: Network, scratch: int, flags: Sequence[str] = 
         scratch: bytes of the struct that the caller keeps.
 
     Raises:
-        RuntimeError: the compiler refuses the file; the message is its first line.
+        RuntimeError: there is no compiler, it refuses the file, or what it makes cannot be loaded.
     """
     cc, prefix = compiler(), identifier(path.stem)
     if cc is None:
@@ -58,7 +58,10 @@ def compiled(path: Path, network: Network, scratch: int, flags: Sequence[str] = 
             raise RuntimeError(f"{cc} cannot be run: {error}") from error
         if done.returncode:
             raise RuntimeError(f"{cc} refuses it: {done.stderr.strip().partition(chr(10))[0]}")
-        library = ctypes.CDLL(str(made))
+        try:
+            library = ctypes.CDLL(str(made))
+        except OSError as error:  # of a compiler for another computer, or of a folder from which nothing may run
+            raise RuntimeError(f"what {cc} makes cannot be loaded: {error}") from error
     outputs, act, choice = library[f"{prefix}_outputs"], library[f"{prefix}_act"], network.choice
     outputs.restype = ctypes.POINTER(ctypes.c_float)
     act.restype = ctypes.c_int32 if choice.single else None
