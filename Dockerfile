@@ -16,7 +16,7 @@ RUN python -m venv /opt/headrace
 ENV PATH=/opt/headrace/bin:$PATH
 ARG TORCH_INDEX=
 RUN pip install ${TORCH_INDEX:+--extra-index-url $TORCH_INDEX} torch
-RUN pip install '.[train,plots,atari,mujoco,box2d,export]' native/atari native/box2d native/learner native/mujoco
+RUN pip install '.[train,plots,atari,mujoco,box2d,export,zoo]' ./zoo native/atari native/box2d native/learner native/mujoco
 
 FROM python:${PYTHON}-slim
 # EGL draws MuJoCo's robots without a display

@@ -132,6 +132,7 @@ pages: $(DEV_ENV) ## what the documentation says of tasks, settings and results,
 	$(BIN)/python docs/settings.py
 	$(BIN)/python docs/typed.py
 	$(BIN)/python docs/leaderboard.py
+	$(BIN)/python docs/gallery.py
 	$(BIN)/python docs/llms.py
 
 docs: $(DEV_ENV) ## the documentation as a site, in site/
@@ -151,7 +152,7 @@ $(BIN)/python:
 # training uses
 $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(INSTALL) torch
-	$(INSTALL) -e '.[train,plots]' ale-py mujoco
+	$(INSTALL) -e '.[train,plots,zoo]' ./zoo ale-py mujoco
 	$(BIN)/python -c "from headrace.native_modules import LEARNER; LEARNER.build()" || true
 	touch $@
 

@@ -1,4 +1,4 @@
-"""Takes files from outside of ``docs/`` into the site: examples, and the benchmarks' results.
+"""Takes files from outside of ``docs/`` into the site: examples, the benchmarks' results, and pictures of the zoo.
 
 A page links to them where they are, such as ``../examples/ppo.py``, so that the link works in a checkout, too. In the
 site each becomes a page of its own. And the site has the pages' sources, to which ``llms.txt`` leads programs.
@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 DOCS = Path(__file__).parent
 OUTSIDE = re.compile(r"\]\(\.\./((?:examples/algorithms|examples|benchmarks)/\w+)\.(?:py|md|ipynb)\)")
 PICTURE = re.compile(r"\[[^\]]*\]\((?!https?:)([^)]+\.(?:svg|png))\)")
+AGENT = re.compile(r"\]\(\.\./(zoo/\w+/[\w.-]+/\w+\.gif)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|\.\./docs/|[^)]+\.(?:svg|png)\))[^)]+\)")
 
 
@@ -30,12 +31,14 @@ def on_files(files: Files, config: Any) -> Files:
         for picture in PICTURE.findall(content):
             found = str(DOCS.parent / folder / picture)
             files.append(File.generated(config, str(folder / picture), abs_src_path=found))
+    for name in AGENT.findall((DOCS / "gallery.md").read_text()):
+        files.append(File.generated(config, name, abs_src_path=str(DOCS.parent / name)))
     return files
 
 
 def on_page_markdown(markdown: str, **more: Any) -> str:
     """Lead links to these pages."""
-    return OUTSIDE.sub(r"](\1.md)", markdown)
+    return AGENT.sub(r"](\1)", OUTSIDE.sub(r"](\1.md)", markdown))
 
 
 def on_post_build(config: Any) -> None:

@@ -24,10 +24,12 @@ VERSIONS = {
     "native/box2d/pyproject.toml": r'^version = "(.+)"',
     "native/learner/pyproject.toml": r'^version = "(.+)"',
     "native/mujoco/pyproject.toml": r'^version = "(.+)"',
+    "zoo/pyproject.toml": r'^version = "(.+)"',
     "native/atari/python/headrace_atari/__init__.py": r'^__version__ = "(.+)"',
     "native/box2d/python/headrace_box2d/__init__.py": r'^__version__ = "(.+)"',
     "native/learner/python/headrace_learner/__init__.py": r'^__version__ = "(.+)"',
     "native/mujoco/python/headrace_mujoco/__init__.py": r'^__version__ = "(.+)"',
+    "zoo/headrace_zoo/__init__.py": r'^__version__ = "(.+)"',
     "src/headrace/version.py": r'^__version__ = "(.+)"',
     "CITATION.cff": r"^version: (.+)",
 }

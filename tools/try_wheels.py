@@ -74,6 +74,8 @@ def main() -> None:
         room.pip("pip install headrace[train]", "--find-links", str(dist), f"{wheels['headrace']}[train]")
         headrace = str(room.python.parent / "headrace")
         room.run("headrace train CartPole-v1", headrace, "train", "CartPole-v1", "--run-dir", "run")
+        room.pip("pip install headrace-zoo", wheels["headrace_zoo"])
+        room.run("headrace play zoo:CartPole-v1", headrace, "play", "zoo:CartPole-v1")
         extras = f"{wheels['headrace']}[atari,box2d,mujoco]"
         room.pip("pip install headrace[atari,box2d,mujoco]", "--find-links", str(dist), extras)
         for task in ("Pong-v5", "LunarLander-v3", "HalfCheetah-v5"):

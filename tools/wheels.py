@@ -1,4 +1,4 @@
-"""Builds the wheels of this system into ``dist/``, of headrace and its compiled modules, and headrace's sources.
+"""Builds the wheels of this system into ``dist/``: headrace, its sources, its zoo, and its compiled modules.
 
     python tools/wheels.py [--out dist]
 
@@ -31,7 +31,7 @@ COMPILED = {
     "dm-control": "headrace-mujoco",
 }
 """extra of headrace → the compiled package that it installs"""
-LARGEST = {"headrace-": 5, "headrace_atari-": 3}
+LARGEST = {"headrace-": 5, "headrace_atari-": 3, "headrace_zoo-": 12}
 """name → the MiB that a wheel may have"""
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     """Build, repair and list them."""
     parser = argparse.ArgumentParser(description="Build the wheels of this system.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the wheels")
-    parser.add_argument("--pure", action="store_true", help="build headrace alone, and no compiled module")
+    parser.add_argument("--pure", action="store_true", help="build headrace and its zoo, and no compiled module")
     args = parser.parse_args()
     out, pure = args.out.resolve(), args.pure
     out.mkdir(parents=True, exist_ok=True)
@@ -52,6 +52,9 @@ def main() -> None:
         copy_complete(Path(folder))
         both = [sys.executable, "-m", "build", "--outdir", str(out), folder]  # the wheel from the sources' archive
         subprocess.run(both, env=environment, check=True, stdout=subprocess.DEVNULL)
+    print("zoo", flush=True)
+    zoo = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT / "zoo")]
+    subprocess.run(zoo, env=environment, check=True, stdout=subprocess.DEVNULL)
     for source in () if pure else COMPILED_SOURCES:
         print(source, flush=True)
         with tempfile.TemporaryDirectory() as folder:

@@ -30,6 +30,7 @@ COMMANDS = {
     "play": "play episodes with a trained agent, and record a video",
     "sweep": "search for good settings with many runs",
     "leaderboard": "train a list of tasks, and measure the time to a target return",
+    "zoo": "list trained agents that come with Headrace",
     "plot": "plot the returns of runs, with bands over seeds",
     "export": "write a trained policy as ONNX or TorchScript",
     "bench": "measure how fast a task's environments run",
@@ -39,7 +40,7 @@ COMMANDS = {
     "doctor": "report which parts of this machine are used, and what is missing",
 }
 TRAIN = ("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets")
-LISTING = {"envs", "recipes", "doctor"}
+LISTING = {"envs", "recipes", "doctor", "zoo"}
 LISTING_OPTIONS = {"-h", "--help", "--help-all", "--list"}
 """commands, and options of any command, that only tell: nothing is compiled for them"""
 EXTRAS: dict[str, str] = {**dict.fromkeys(TRAIN, "train"), "optuna": "sweep"}
@@ -50,6 +51,7 @@ EXAMPLES = (
     ("headrace train Pong-v5 --seed 2", "train on an Atari game, with another seed"),
     ("headrace watch", "watch and compare runs in a browser"),
     ("headrace play runs/…", "play episodes with the trained agent"),
+    ("headrace play zoo:HalfCheetah-v5", "play with an agent that comes with Headrace"),
     ("headrace plot runs --out curves.pdf", "plot the returns of all runs, with bands over seeds"),
     ("headrace sweep CartPole-v1 --help", "show the options of a search"),
     ("headrace leaderboard --list", "list the tasks of the leaderboard"),

@@ -24,7 +24,7 @@ from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train import log_episode
-from headrace.train.runs import choice
+from headrace.train.runs import choice, zoo
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import replacing, writing
 from headrace.train.runs.folder import RunFolder, ranked_runs
@@ -47,6 +47,7 @@ class PlayArgs:
     examples:
       headrace play
       headrace play runs/CartPole-v1-20260101-120000
+      headrace play zoo:HalfCheetah-v5
       headrace play runs/mine --gif
       headrace play runs/five-seeds --grid
       headrace play runs/mine --episodes 10 --checkpoint newest
@@ -56,7 +57,8 @@ class PlayArgs:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = choice.DEFAULT_FOLDER
-    """the run folder, whose path headrace train prints, or a folder of runs"""
+    """the run folder, whose path headrace train prints, a folder of runs, the name of a task for its newest run, or
+    zoo:NAME for an agent of headrace zoo"""
     episodes: int = 1
     """number of episodes to play"""
     checkpoint: Literal["best", "newest"] = "best"
@@ -68,7 +70,7 @@ class PlayArgs:
     film: bool = True
     """record a video"""
     video: Annotated[Path | None, optional("FILE")] = None
-    """path of the video, .mp4 or .gif; by default in the run's folder episodes/"""
+    """path of the video, .mp4 or .gif; by default in the run's folder episodes/, of the zoo in the present folder"""
     gif: bool = False
     """write the video as a GIF, too, beside it"""
     grid: bool = False
@@ -101,7 +103,7 @@ def run(argv: list[str]) -> int:
     console = Console(highlight=False)
     if args.grid:
         return _film_grid(args, console)
-    args = dataclasses.replace(args, run=chosen_run(args.run, console))
+    args = _of_run(args, chosen_run(args.run, console))
     _, config = RunFolder.read(args.run)
     trust = agreed(args.run, args.trust)
     if args.in_3d:
@@ -143,11 +145,22 @@ def run(argv: list[str]) -> int:
     return 0
 
 
+def _of_run(args: PlayArgs, run: Path) -> PlayArgs:
+    """Returns the arguments for a run; of an agent of the zoo, files are written into the present folder."""
+    if not zoo.is_agent(run):
+        return dataclasses.replace(args, run=run)
+    video, log = (Path(f"zoo-{run.name}{suffix}") for suffix in (".mp4", ".npz"))
+    return dataclasses.replace(args, run=run, video=args.video or video, log_file=args.log_file or log)
+
+
 def chosen_run(folder: Path, console: Console) -> Path:
-    """Returns the run that a folder stands for, and prints which of several it is; raises as `choice.chosen_run`."""
+    """Returns the run that a name stands for, and prints which of several it is; raises as `choice.chosen_run`."""
     run, words = choice.chosen_run(folder)
     if words:
-        console.print(f"{run}, {words} in {folder}", soft_wrap=True, markup=False)
+        console.print(f"{run}, {words}", soft_wrap=True, markup=False)
+    if zoo.is_agent(run):
+        card = zoo.read_card(run)
+        console.print(f"from the zoo: {card.command}, {card.words}", soft_wrap=True, markup=False)
     return run
 
 

@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headrace.train.runs import files
+from headrace.errors import StorageError
+from headrace.train.runs import files, zoo
 
 FILE = "notes.json"
 NONE: dict[str, Any] = {"name": "", "tags": [], "text": "", "hidden": False}
@@ -26,7 +27,9 @@ def read_notes(folder: Path) -> dict[str, Any]:
 
 
 def write_notes(folder: Path, notes: dict[str, Any]) -> None:
-    """Replaces the notes of a run; raises `StorageError` if they cannot be written."""
+    """Replaces the notes of a run; raises `StorageError` if they cannot be written, as into an agent of the zoo."""
+    if zoo.is_agent(folder):
+        raise StorageError(f"{zoo.PREFIX}{folder.name} is an agent of the zoo, which takes no notes")
     files.replace(folder / FILE, json.dumps(notes, indent=1) + "\n")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError
-from headrace.train.runs import files
+from headrace.train.runs import files, zoo
 from headrace.watch.steering import Controls
 
 AGAIN = 3.0  # seconds until a player that has ended is restarted
@@ -125,8 +125,9 @@ class Player:
     async def _touch(self) -> None:
         """Touches the run's file ``watched`` every `TOUCH` seconds."""
         while True:
-            with contextlib.suppress(OSError):  # the folder may be read-only
-                files.touch(self._run / "watched")
+            if not zoo.is_agent(self._run):
+                with contextlib.suppress(OSError):  # the folder may be read-only
+                    files.touch(self._run / "watched")
             await asyncio.sleep(TOUCH)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from headrace.errors import OptionError
+from headrace.pool.registry import is_registered
+from headrace.train.runs import files, zoo
 from headrace.train.runs.folder import SEVERAL, folder_path, ranked_runs
 
 DEFAULT_FOLDER = Path("runs")
@@ -15,15 +19,19 @@ DEPTH = 3  # levels of folders below a given one that are searched for runs
 def chosen_run(run_dir: str | Path) -> tuple[Path, str]:
     """Returns the run that a folder stands for: itself, of several seeds or trials the best, of other runs the newest.
 
+    The name of a task stands for its newest run in `DEFAULT_FOLDER`, and ``zoo:NAME`` for an agent of the zoo.
+
     Returns:
         The run folder, and in words which of several it is; empty for the folder itself.
 
     Raises:
-        OptionError: there is no run with a checkpoint in the folder, or it is no folder.
+        OptionError: there is no run with a checkpoint in the folder, or of the task; or it is no folder.
     """
     folder = folder_path(run_dir)
     if (folder / "config.json").exists():
         return folder, ""
+    if not folder.exists() and is_registered(str(run_dir)):
+        return _newest_of(str(run_dir)), f"the newest run of {run_dir}"
     if folder == DEFAULT_FOLDER and not folder.is_dir():
         raise OptionError(f"there is no folder {folder} here: name a run, or train one with headrace train TASK")
     runs = [run for run in find_runs([folder]) if any((run / "checkpoints").glob("step-*"))]
@@ -31,8 +39,29 @@ def chosen_run(run_dir: str | Path) -> tuple[Path, str]:
         raise OptionError(f"no run in {folder} has a checkpoint yet")
     best = [run for _, run in ranked_runs(folder) if run in runs]
     if best and any((folder / name).is_file() for name in SEVERAL):
-        return best[0], f"the best of {len(best)}"
-    return max(runs, key=lambda run: (run / "checkpoints").stat().st_mtime), "the newest run"
+        return best[0], f"the best of {len(best)} in {folder}"
+    return _newest(runs), f"the newest run in {folder}"
+
+
+def _newest_of(task: str) -> Path:
+    runs: list[Path] = []
+    with suppress(OptionError):  # where no run is
+        runs = [run for run in find_runs([DEFAULT_FOLDER]) if _task(run) == task]
+    runs = [run for run in runs if any((run / "checkpoints").glob("step-*"))]
+    if runs:
+        return _newest(runs)
+    there = f"the zoo has an agent, {zoo.PREFIX}{task}" if task in zoo.agents() else f"headrace train {task} makes one"
+    raise OptionError(f"there is no run of {task} in {DEFAULT_FOLDER}: {there}")
+
+
+def _task(run: Path) -> str | None:
+    with suppress(OSError, ValueError, AttributeError, RecursionError):
+        return json.loads(files.read(run / "config.json")).get("task")
+    return None
+
+
+def _newest(runs: Iterable[Path]) -> Path:
+    return max(runs, key=lambda run: (run / "checkpoints").stat().st_mtime)
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, StateError, StorageError, TrustError
-from headrace.train.runs import files, lock
+from headrace.train.runs import files, lock, zoo
 from headrace.train.runs.events import EventLog
 from headrace.train.runs.files import replace
 from headrace.train.runs.trust import admit, unagreed
@@ -50,7 +50,7 @@ class RunFolder:
         self.events = EventLog(self.path / "events.jsonl")
         self.checkpoints = self.path / "checkpoints"
         self.replay = self.path / "replay"
-        self.episodes = self.path / "episodes"
+        self.episodes = zoo.written(self.path) / "episodes"
         self.tensorboard = self.path / "tensorboard"
         self.plot_file = self.path / "curve.png"
         self.viewer_file = self.path / "viewer.json"
@@ -119,11 +119,17 @@ class RunFolder:
             training: whether it is resumed, which its configuration may let connect to other machines.
 
         Raises:
-            OptionError: there is no run in this folder.
+            OptionError: there is no run in this folder, or it is to be resumed and is an agent of the zoo.
             StateError: its configuration is damaged, or it holds links in place of a run's files.
             TrustError: it asks for what the user has not agreed to, see `headrace.train.runs.trust`.
         """
         run = cls(path)
+        if training and zoo.is_agent(run.path):
+            task = zoo.read_card(run.path).task
+            raise OptionError(
+                f"{path} is an agent of the zoo, which holds its networks and no more: headrace train {task} --load "
+                f"{path} begins with them"
+            )
         with run._reading() as values:
             admit(values, run.path, trust, training=training)
             return run, Config.from_values(values)
@@ -150,10 +156,13 @@ class RunFolder:
         if not os.path.lexists(self.config_file):
             raise OptionError(f"{self.path} {self._several() or 'is not a run folder: it has no config.json'}")
         files.check(self.path)
+        card = zoo.checked(self.path) if zoo.is_agent(self.path) else None
         try:
             values = json.loads(files.read(self.config_file))
             if not isinstance(values, dict) or not isinstance(values.get("task"), str):
                 raise ValueError('it must hold a run\'s settings, {"task": …}')
+            if card is not None and card.task != values["task"]:
+                raise ValueError(f"it is of {values['task']}, and the card beside it of {card.task}")
             yield values
         except TrustError:
             raise
@@ -209,9 +218,11 @@ def ranked_runs(folder: Path) -> list[tuple[float, Path]]:
 
 
 def folder_path(run_dir: object) -> Path:
-    """Returns a run folder's path; raises `OptionError` for an object that is no path."""
+    """Returns the path of a run folder, which may be ``"zoo:NAME"``; raises `OptionError` for what names none."""
     if not isinstance(run_dir, str | os.PathLike):
         raise OptionError(f"run_dir={run_dir!r} must be the path of a run folder, such as 'runs/mine'")
+    if (name := str(run_dir)).startswith(zoo.PREFIX):
+        return zoo.agent_folder(name.removeprefix(zoo.PREFIX))
     return Path(run_dir).expanduser()
 
 
@@ -223,6 +234,8 @@ def make_folder(path: str | Path | None, task: str) -> Path:
     """
     if isinstance(path, str) and not path:
         raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
+    if str(path).startswith(zoo.PREFIX):
+        raise OptionError(f"run_dir={str(path)!r} is an agent of the zoo, into which nothing is trained: name a folder")
     try:
         folder = fresh_path(task) if path is None else folder_path(path)
         folder.mkdir(parents=True, exist_ok=True)
