@@ -3,8 +3,8 @@
     python tools/zoo.py runs/ant runs/pong       adds the agents of these runs, in place of those of the same tasks
     python tools/zoo.py --check [NAME …]         plays 100 games with each agent on fresh seeds, beside its card
 
-A run's best checkpoint is taken. Its networks are halved to 16 bits if 100 games with these earn as much as 100 games
-with the whole ones, up to what chance explains. The card's returns are those of the weights that are written.
+A run's best checkpoint is taken. Its networks are halved to 16 bits if 100 games with these earn as much as with the
+whole ones on the same seed, up to what chance explains. The card's returns are those of the weights that are written.
 """
 
 from __future__ import annotations
@@ -83,15 +83,17 @@ def build(run_dir: Path) -> str:
     """
     run, config = RunFolder.open(run_dir)
     point = load_checkpoint(run)
-    whole = evaluate(run_dir, GAMES, seed=fresh())
+    seed = fresh()
+    whole = evaluate(run_dir, GAMES, seed=seed)
     with tempfile.TemporaryDirectory(dir=HOME) as folder:
         made = RunFolder(folder)
         write_history(run, made, config)
         bits, model = 16, halved(point.model)
-        played, seed = _played(made, point, model)
+        write_networks(made, point, model)
+        played = evaluate(made.path, GAMES, seed=seed)
         if not alike(played, whole):
-            bits, model = 32, point.model
-            played, seed = _played(made, point, model)
+            bits, played = 32, whole
+            write_networks(made, point, point.model)
         (weights,) = made.path.glob("checkpoints/*/model.safetensors")
         if weights.stat().st_size > LARGEST_FILE:
             raise OptionError(f"{run_dir}: its networks have {weights.stat().st_size:,} bytes, more than the zoo takes")
@@ -126,15 +128,14 @@ def write_card(file: Path, card: zoo.Card) -> None:
     file.write_text(text.replace('"returns": null', f'"returns": {json.dumps(card.returns)}') + "\n")
 
 
-def _played(made: RunFolder, point: Checkpoint, model: dict[str, torch.Tensor]) -> tuple[Evaluation, int]:
-    """Writes a model as the only checkpoint of a new agent; returns how it plays, and on which seed."""
+def write_networks(made: RunFolder, point: Checkpoint, model: dict[str, torch.Tensor]) -> None:
+    """Writes a model as the only checkpoint of a new agent."""
     shutil.rmtree(made.checkpoints, ignore_errors=True)
-    seed, step = fresh(), point.counters["step"]
+    step = point.counters["step"]
     folder = checkpoints.save(made.checkpoints, checkpoints.step_name(step), Checkpoint(model, counters={"step": step}))
     (folder / checkpoints.SEAL).unlink(missing_ok=True)  # which is of this user
     for file in folder.iterdir():
         file.chmod(0o644)
-    return evaluate(made.path, GAMES, seed=seed), seed
 
 
 def write_history(run: RunFolder, made: RunFolder, config: Config) -> None:

@@ -451,8 +451,11 @@ def test_watch_refuses_missing_folders_and_addresses_that_cannot_be_served(
             assert main(["watch", "--no-browser", *arguments]) == 2
             assert words in capsys.readouterr().err
     (tmp_path / "runs").rmdir()
+    monkeypatch.setattr("headrace.train.runs.zoo.home", lambda: None)  # else its agents are shown
     assert main(["watch"]) == 2
     assert "there are no runs" in capsys.readouterr().err
+    assert main(["watch", "zoo:Missing-v0"]) == 2
+    assert "pip install 'headrace[zoo]'" in capsys.readouterr().err
 
 
 def test_the_browser_is_opened_at_the_page(
@@ -460,7 +463,7 @@ def test_the_browser_is_opened_at_the_page(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
-    monkeypatch.setattr("headrace.watch.serve.serve", lambda library, found, host, ready: ready(TWO))
+    monkeypatch.setattr("headrace.watch.serve.serve", lambda library, found, host, ready, gallery: ready(TWO))
     assert main(["watch", str(write_run(tmp_path / "run")), "--port", "0"]) == 0
     wait_for(lambda: opened == ["http://here/"])
     said = capsys.readouterr().out.splitlines()

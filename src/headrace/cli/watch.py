@@ -12,6 +12,9 @@ import tyro
 
 from headrace.cli.options import optional
 from headrace.errors import OptionError
+from headrace.train.runs import zoo
+from headrace.train.runs.choice import find_runs
+from headrace.train.runs.folder import folder_path
 
 RUNS = Path("runs")
 
@@ -27,12 +30,14 @@ class WatchArgs:
     examples:
       headrace watch
       headrace watch runs/mine runs/other
+      headrace watch zoo:HalfCheetah-v5
       headrace watch copied/runs --port 8000 --no-browser
       headrace watch --host 0.0.0.0
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, optional("[RUNS …]")] = ()
-    """run folders, or folders of runs; runs/ by default"""
+    """run folders, folders of runs, or zoo:NAME for agents of headrace zoo; runs/ by default, or the zoo if that is
+    empty"""
     port: Annotated[int | None, optional("INT")] = None
     """port of the page; by default 7420, or a free one if that is in use"""
     host: str = "127.0.0.1"
@@ -46,19 +51,31 @@ def run(argv: list[str]) -> int:
     args = tyro.cli(WatchArgs, prog="headrace watch", args=argv)
     if args.port is not None and not 0 <= args.port < 2**16:
         raise OptionError(f"--port {args.port} must be between 0 and 65535")
-    if not args.runs and not RUNS.is_dir():
-        raise OptionError(f"there are no runs in {RUNS}/: headrace watch RUNS, with the folder that train named")
+    roots, gallery = [folder_path(run) for run in args.runs] or [RUNS], False
+    if not args.runs and not _has_runs(RUNS):
+        if (agents := zoo.home()) is None:
+            raise OptionError(f"there are no runs in {RUNS}/: headrace watch RUNS, with the folder that train named")
+        roots, gallery = [agents, *roots * RUNS.is_dir()], True
     from headrace.watch.library import Library
     from headrace.watch.serve import listening, serve
 
-    library = Library(args.runs or [RUNS])
+    library = Library(roots)
     with listening(args.host, args.port) as found:
-        serve(library, found, args.host, lambda urls: _announce(urls, args.browser))
+        serve(library, found, args.host, lambda urls: _announce(urls, args.browser, gallery), gallery)
     return 0
 
 
-def _announce(urls: list[str], browser: bool) -> None:
+def _has_runs(folder: Path) -> bool:
+    try:
+        return bool(find_runs([folder]))
+    except OptionError:
+        return False
+
+
+def _announce(urls: list[str], browser: bool, gallery: bool) -> None:
     print(f"watch {urls[0]}   (Ctrl-C ends)", flush=True)
+    if gallery:
+        print(f"      there are no runs in {RUNS}/ yet: it shows the agents of headrace zoo", flush=True)
     for url in urls[1:]:
         print(f"      {url}   from other machines", flush=True)
     if browser:

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from headrace.errors import StorageError
+from headrace.watch import gallery
 from headrace.watch.guard import Guard
 from headrace.watch.library import Library
 from headrace.watch.notes import notes_of, write_notes
@@ -45,21 +46,24 @@ class Site:
 
     Args:
         library: the runs.
+        gallery: whether the zoo's agents are shown first, as there are no runs yet.
 
     Attributes:
         open_pages: number of pages that are open now.
         visited: whether any page has been open.
     """
 
-    def __init__(self, library: Library):
-        self._library, self._players = library, Players()
+    def __init__(self, library: Library, gallery: bool = False):
+        self._library, self._gallery, self._players = library, gallery, Players()
         self._reader = ThreadPoolExecutor(1, "reader")
         self.open_pages, self.visited = 0, False
 
     def app(self, host: str, token: str | None) -> ASGIApp:
         """Returns the ASGI application; ``host`` and ``token`` as for `Guard`."""
         routes = [
-            Route("/", _index),
+            Route("/", _gallery if self._gallery else _index),
+            Route("/runs", _index),
+            Route("/gallery/{name}.gif", _picture),
             Route("/metrics.csv", self._table),
             Route("/runs/{run}/notes", self._note, methods=["PUT"]),
             Route("/runs/{run}/{folder}/{file}", self._video),
@@ -127,6 +131,15 @@ class Site:
 
 def _index(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
+
+
+def _gallery(_: Request) -> Response:
+    return HTMLResponse(gallery.page())
+
+
+def _picture(request: Request) -> Response:
+    path = gallery.picture(request.path_params["name"])
+    return FileResponse(path, media_type="image/gif") if path else PlainTextResponse("no such agent\n", 404)
 
 
 def _rows(tables: list[Table]) -> Iterator[bytes]:

@@ -67,7 +67,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def serve(library: Library, found: socket.socket, host: str, ready: Callable[[list[str]], object]) -> None:
+def serve(
+    library: Library, found: socket.socket, host: str, ready: Callable[[list[str]], object], gallery: bool = False
+) -> None:
     """Serves the page until Ctrl-C.
 
     Args:
@@ -75,10 +77,11 @@ def serve(library: Library, found: socket.socket, host: str, ready: Callable[[li
         found: a listening socket.
         host: the host, as the user gave it.
         ready: a function that is called with the page's URLs; the first one is for this machine.
+        gallery: whether the zoo's agents are shown first, as there are no runs yet.
     """
     give_way()
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    server = uvicorn.Server(_config(Site(library), host, token))
+    server = uvicorn.Server(_config(Site(library, gallery), host, token))
     end = f":{found.getsockname()[1]}/" + (f"?token={token}" if token else "")
     ready([f"http://{name}{end}" for name in _names(host)])
     with contextlib.suppress(KeyboardInterrupt):

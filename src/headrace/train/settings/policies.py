@@ -33,8 +33,8 @@ class Loaded:
 
     load: str | None = setting(
         None,
-        "Run folder whose best checkpoint initialises the network; with several policies, that of the policy of the "
-        "same name.",
+        "Run folder whose best checkpoint initialises the network, or zoo:NAME for an agent of the zoo; with several "
+        "policies, that of the policy of the same name.",
     )
 
 
