@@ -149,11 +149,11 @@ $(BIN)/python:
 
 # torch by itself first: pinned, and never as somebody else's dependency
 # what a task needs that is compiled is built when it is first asked for (src/headrace/native_modules.py), but for what every
-# training uses
+# training uses, and robots, which are the zoo's first agents to be played
 $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(INSTALL) torch
 	$(INSTALL) -e '.[train,plots,zoo]' ./zoo ale-py mujoco
-	$(BIN)/python -c "from headrace.native_modules import LEARNER; LEARNER.build()" || true
+	$(BIN)/python -c "from headrace.native_modules import LEARNER, MUJOCO; LEARNER.build(); MUJOCO.build()" || true
 	touch $@
 
 $(DEV_LINT): $(SETTINGS) | $(BIN)/python

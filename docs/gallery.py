@@ -70,7 +70,10 @@ def draw(name: str) -> int:
 
 
 def _frames(name: str, seconds: float) -> Iterator[np.ndarray]:
-    """Yields what an agent does in whole games, one after the other, as pictures uint8[height, width, 3]."""
+    """Yields what an agent does in whole games, one after the other, as pictures uint8[height, width, 3].
+
+    Many agents sample their actions, as in training: without, those that see the same would all do the same.
+    """
     from headrace.train.modules.action_masks import MASK
     from headrace.train.play.agent import Agent, load_checkpoint
     from headrace.train.play.evaluate import playing_pool
@@ -84,7 +87,8 @@ def _frames(name: str, seconds: float) -> Iterator[np.ndarray]:
         yield pool.render()[0]
         shown = 1
         for step in range(1, round(seconds * pool.spec.render_fps) + 1):
-            obs, _, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
+            actions = agent.act(obs, not pool.spec.agents, info.get(MASK))
+            obs, _, terminated, truncated, info = pool.step(actions)
             agent.reset(terminated | truncated)
             if step / pool.spec.render_fps >= shown / RATE:
                 shown += 1
