@@ -43,7 +43,9 @@ def run(argv: list[str]) -> int:
         _show(console, args.name.removeprefix(zoo.PREFIX))
         return 0
     cards = [zoo.read_card(folder) for folder in zoo.installed().values()]
-    table = Table("agent", "by")
+    table = Table()
+    table.add_column("agent", no_wrap=True)
+    table.add_column("by")
     for column in ("return", "±", "steps", "processor seconds"):
         table.add_column(column, justify="right")
     for card in cards:
@@ -51,7 +53,7 @@ def run(argv: list[str]) -> int:
         spent = "-" if card.processor_seconds is None else f"{card.processor_seconds:,.0f}"
         table.add_row(zoo.PREFIX + card.task, card.algo, *earned, f"{card.steps:,}", spent)
     console.print(table)
-    console.print("return: mean and standard deviation of 100 games on seeds that training did not see", markup=False)
+    print("returns: mean and standard deviation of 100 games on fresh seeds")
     print(f"headrace play {zoo.PREFIX}{cards[0].task} plays one, headrace zoo NAME tells all of it")
     return 0
 
