@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 GRID, MOST_FILMS = "grid.mp4", 9
 SEVERAL_RUNS = "headrace watch RUN RUN compares runs, and headrace play FOLDER --grid films a folder's side by side"
+FIRST_STEPS = 300  # agent steps of a video of the zoo, which a newcomer has after some seconds
 LINES = 10.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -79,8 +80,8 @@ class PlayArgs:
     """show a robot in 3D in a browser until Ctrl-C, without printing or recording; needs headrace[viewer3d]"""
     port: int = 0
     """with --3d, the port of the page; 0 for a free one"""
-    max_steps: int = 1500
-    """maximal number of agent steps in a video"""
+    max_steps: Annotated[int | None, optional("INT")] = None
+    """maximal number of agent steps in a video; by default 1500, and 300 of an agent of the zoo"""
     trust: bool = False
     """do what the run asks for, such as running code, even if it was not trained on this machine"""
     log: Annotated[str | None, optional("NAMES")] = None
@@ -94,7 +95,7 @@ class PlayArgs:
 def run(argv: list[str]) -> int:
     """Plays, and prints one row for each episode and the video's path; returns the exit status."""
     args = parse_args(PlayArgs, "play", argv, SEVERAL_RUNS)
-    if args.episodes < 1 or args.max_steps < 1:
+    if args.episodes < 1 or (args.max_steps is not None and args.max_steps < 1):
         raise OptionError("--episodes and --max-steps must be at least 1")
     if args.video is not None and args.video.suffix.lower() not in (".mp4", ".gif"):
         raise OptionError(f"--video {args.video} must end in .mp4 or .gif: that is what is written")
@@ -150,7 +151,8 @@ def _of_run(args: PlayArgs, run: Path) -> PlayArgs:
     if not zoo.is_agent(run):
         return dataclasses.replace(args, run=run)
     video, log = (Path(f"zoo-{run.name}{suffix}") for suffix in (".mp4", ".npz"))
-    return dataclasses.replace(args, run=run, video=args.video or video, log_file=args.log_file or log)
+    files = {"video": args.video or video, "log_file": args.log_file or log}
+    return dataclasses.replace(args, run=run, max_steps=args.max_steps or FIRST_STEPS, **files)
 
 
 def chosen_run(folder: Path, console: Console) -> Path:
@@ -220,7 +222,7 @@ def _show_in_3d(args: PlayArgs, trust: bool) -> int:
 
 def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
     """Records an episode; returns the video's path and number of steps."""
-    from headrace.train.play.video import record
+    from headrace.train.play.video import MOST_STEPS, record
 
     steps = 0
 
@@ -229,8 +231,9 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
         steps = step
         show(step, step)
 
-    with _progress(console, "recording a video (--no-film: none)", args.max_steps) as show:
-        how: dict[str, Any] = {"max_steps": args.max_steps, "seed": args.seed, "which": args.checkpoint, "trust": trust}
+    most = args.max_steps or MOST_STEPS
+    with _progress(console, "recording a video (--no-film: none)", most) as show:
+        how: dict[str, Any] = {"max_steps": most, "seed": args.seed, "which": args.checkpoint, "trust": trust}
         path = record(args.run, **how, shown=shown)
     return path, steps
 

@@ -125,6 +125,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
                 stream.height, stream.width = (side // 2 * 2 for side in frame.shape[:2])
                 stream.pix_fmt = "yuv420p"
                 stream.thread_count = usable_cores()
+                stream.options = {"preset": "veryfast"}  # half the time of x264's default, and an eighth more bytes
             even = np.ascontiguousarray(frame[: stream.height, : stream.width])
             for packet in stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")):
                 container.mux(packet)
