@@ -61,6 +61,7 @@ def _family(task: str) -> str:
 def draw(name: str) -> int:
     """Draws an agent at play; returns the size of the picture in bytes."""
     frames = list(_frames(name, max(seconds for _, _, seconds in LOOKS)))
+    content = b""
     for side, colours, seconds in LOOKS:
         content = _gif(frames[: round(seconds * RATE)], side, colours)
         if len(content) <= LARGEST:
