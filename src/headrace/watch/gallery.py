@@ -24,7 +24,8 @@ PAGE = """<!doctype html>
 <main class="gallery">
 <h1>Trained agents</h1>
 <p class="soft">There are no runs here yet: <code>headrace train CartPole-v1</code> makes the first one. These agents
-come with Headrace; a click opens the page of one, which plays it live. Seconds are those of a processor, returns the mean of 100 games.</p>
+come with Headrace; a click opens the page of one, which plays it live. Seconds are those of a processor, returns the
+mean of 100 games.</p>
 <div class="row">
 {cards}
 </div>
