@@ -4,6 +4,10 @@ Observations, rewards, ends and initial states are those of RLtools (rl-tools/rl
 
 Options:
     action_history: number of last actions in an observation, the latest first.
+    least_action: the least that a rotor is told, in place of -1. A policy begins in the middle of what it may do, which
+        is hovering at 0.22.
+    alive: what a step earns that does not end the episode, before costs.
+    hardness: how far initial states are spread, as a factor: 0 begins all episodes at the target, upright and at rest.
     mass_spread: the mass, and the inertia with it, is uniform in 1 ± this times the craft's, drawn for an episode.
     thrust_spread: the same of each rotor's thrust.
     lag_spread: the same of each rotor's time constants.
@@ -17,6 +21,7 @@ Options:
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -48,7 +53,6 @@ FAST = wp.constant(10.0)  # m/s
 SPINNING = wp.constant(35.0)  # rad/s
 
 # what a step earns, and costs
-EARNED = wp.constant(1.0)
 SCALE = wp.constant(0.1)
 COST_APART = wp.constant(10.0)
 COST_TURNED = wp.constant(2.5)
@@ -72,7 +76,10 @@ class State:
     lag: wp.array[wp.vec4]
     push: wp.array[wp.vec3]  # N
     twist: wp.array[wp.vec3]  # N m
+    hard: wp.array[wp.float64]  # the option hardness, a table, as it may change during a run
     action_history: int
+    least_action: wp.float64
+    alive: wp.float64
     mass_spread: wp.float64
     thrust_spread: wp.float64
     lag_spread: wp.float64
@@ -128,11 +135,11 @@ def anywhere(streams: Streams, env: int, within: wp.float64) -> wp.vec3:
 
 
 @wp.func
-def any_attitude(streams: Streams, env: int) -> wp.vec4:
-    """Returns a rotation about a uniformly distributed axis, by a uniformly distributed angle."""
+def any_attitude(streams: Streams, env: int, within: wp.float64) -> wp.vec4:
+    """Returns a rotation about a uniformly distributed axis, by an angle that is uniform in [0, within) rad."""
     around = wp.float32(uniform(streams, env, wp.float64(0.0), wp.float64(2.0 * math.pi)))
     z = wp.float32(uniform(streams, env, wp.float64(-1.0), wp.float64(1.0)))
-    half = 0.5 * wp.float32(uniform(streams, env, wp.float64(0.0), MOST_TILTED))
+    half = 0.5 * wp.float32(uniform(streams, env, wp.float64(0.0), within))
     s = wp.sin(half)
     aside = s * wp.sqrt(1.0 - z * z)
     return wp.vec4(wp.cos(half), aside * wp.cos(around), aside * wp.sin(around), s * z)
@@ -175,10 +182,11 @@ def reset(state: State, env: int, streams: Streams):
     place, velocity, spin = wp.vec3(), wp.vec3(), wp.vec3()
     attitude = wp.vec4(1.0, 0.0, 0.0, 0.0)
     if uniform(streams, env, wp.float64(0.0), wp.float64(1.0)) >= AT_REST:
-        place = anywhere(streams, env, MOST_APART)
-        attitude = any_attitude(streams, env)
-        velocity = anywhere(streams, env, MOST_SPEED)
-        spin = anywhere(streams, env, MOST_SPIN)
+        hardness = state.hard[0]
+        place = anywhere(streams, env, MOST_APART * hardness)
+        attitude = any_attitude(streams, env, MOST_TILTED * hardness)
+        velocity = anywhere(streams, env, MOST_SPEED * hardness)
+        spin = anywhere(streams, env, MOST_SPIN * hardness)
     rotors = wp.vec4()
     for i in range(4):
         rotors[i] = wp.float32(uniform(streams, env, wp.float64(0.0), MOST_ROTORS))
@@ -232,7 +240,7 @@ def beyond(v: wp.vec3, most: float) -> bool:
 def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, streams: Streams):
     action = wp.vec4(actions[row, 0], actions[row, 1], actions[row, 2], actions[row, 3])
     for i in range(4):
-        action[i] = wp.clamp(action[i], -1.0, 1.0)
+        action[i] = wp.clamp(action[i], wp.float32(state.least_action), 1.0)
     for i in range(state.action_history - 1, 0, -1):
         state.actions[env, i] = state.actions[env, i - 1]
     state.actions[env, 0] = action
@@ -255,7 +263,7 @@ def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, stre
     state.rotors[env] = now.rotors
     lost = beyond(now.place - target(state, phase), FAR) or beyond(now.spin, SPINNING)
     lost = lost or beyond(now.velocity - target_velocity(state, phase), FAST)
-    return wp.where(lost, 0.0, EARNED - spent), lost
+    return wp.where(lost, 0.0, wp.float32(state.alive) - spent), lost
 
 
 @wp.func
@@ -304,6 +312,9 @@ def observation(points: int) -> Any:
 SPREAD = Option(0.0, 0.0, 0.5)
 CRAFT = {
     "action_history": Option(1, 1, 100),
+    "least_action": Option(-1.0, -1.0, 0.9),
+    "hardness": Option(1.0, 0.0, 1.0),
+    "alive": Option(1.0, 0.0, 10.0),
     **dict.fromkeys(("mass_spread", "thrust_spread", "lag_spread"), SPREAD),
     "force": Option(0.0, 0.0, 1.0),
     "torque": Option(0.0, 0.0, 1.0),
@@ -322,21 +333,22 @@ BOUNDS = {
 
 
 def _task(name: str, points: int, constants: Mapping[str, float], options: Mapping[str, Any]) -> KernelTask:
+    env = KernelEnv(
+        name,
+        State,
+        View,
+        reset,
+        step,
+        observe,
+        render,
+        shapes={"actions": ("action_history",)},
+        constants={"points": points, **constants},
+        bounds=BOUNDS,
+    )
     return KernelTask(
-        KernelEnv(
-            name,
-            State,
-            View,
-            reset,
-            step,
-            observe,
-            render,
-            shapes={"actions": ("action_history",)},
-            constants={"points": points, **constants},
-            bounds=BOUNDS,
-        ),
+        lambda options: replace(env, tables={"hard": np.array([options["hardness"]])}),
         observation(points),
-        gym.spaces.Box(-1.0, 1.0, (4,), np.float32),
+        lambda options: gym.spaces.Box(options["least_action"], 1.0, (4,), np.float32),
         info=(Field("distance", np.dtype(np.float32)),),
         options={**CRAFT, **options},
         max_episode_steps=500,

@@ -1,0 +1,110 @@
+"""A Crazyflie that the plain command has trained, in l2f itself: seconds, and where 100 flights of each agent end.
+
+Each seed is `headrace train Crazyflie-v0` in a process of its own. Its last weights then fly in the simulator l2f, with
+its own parameters and initial states, for 5 seconds without exploration: the distance from the target at the end, the
+mean of the flights and the largest. Seconds are those of training, and of the whole process with its start.
+
+    pip install l2f==2.0.18    # compiles for some minutes
+    python benchmarks/crazyflie.py [--seeds 201 202 203]
+"""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+import headrace
+from common import RESULTS, heading, tell
+from headrace.train.runs.metrics import read_metrics
+
+NAME, TASK = "crazyflie", "Crazyflie-v0"
+FLIGHTS, STEPS = 128, 500  # l2f has so many craft at once, or other powers of two
+ALLOWED = 0.1  # m
+BODY, ACTIONS = 18, 4  # numbers of an observation before the last actions, and of each of these
+Policy = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class CrazyflieArgs:
+    """Training of a craft that hovers, judged in l2f."""
+
+    seeds: tuple[int, ...] = tuple(range(201, 211))
+    """a run of each"""
+    folder: Path | None = None
+    """where run folders stay; None keeps none"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+def train(seed: int, run: Path) -> dict[str, float]:
+    """What the plain command takes: seconds of training, of the process, and of its processors."""
+    before, begun = os.times(), time.perf_counter()
+    subprocess.run(["headrace", "train", TASK, f"--seed={seed}", f"--run-dir={run}", "--quiet"], check=True)
+    after = os.times()
+    last = read_metrics(run / "metrics.jsonl")[-1]
+    return {
+        "steps": last["step"],
+        "seconds": round(last["time"]["seconds"], 1),
+        "with start": round(time.perf_counter() - begun, 1),
+        "processor seconds": round(
+            after.children_user + after.children_system - before.children_user - before.children_system, 1
+        ),
+    }
+
+
+def policy_of(run: Path) -> Policy:
+    """A run's agent as a function from l2f's observations [N, 82], which have more actions than most agents see."""
+    agent = headrace.load(run, which="newest")
+    with headrace.make(TASK, num_envs=1, **agent.config.env_options) as pool:
+        numbers = BODY + ACTIONS * pool.spec.options["action_history"]
+    return lambda obs: agent.act(np.ascontiguousarray(obs[:, :numbers]))
+
+
+def fly(policy: Policy, seed: int = 0) -> np.ndarray:
+    """Returns the distances from the target, m [flights], after 5 s in l2f."""
+    import l2f
+
+    many = l2f.vector_selector[FLIGHTS]
+    device, rng, env = l2f.Device(), many.VectorRng(), many.VectorEnvironment()
+    parameters, now, then = many.VectorParameters(), many.VectorState(), many.VectorState()
+    many.initialize_rng(device, rng, seed)
+    many.initialize_environment(device, env)
+    many.initial_parameters(device, env, parameters)
+    many.sample_initial_state(device, env, parameters, now, rng)
+    obs = np.zeros((FLIGHTS, env.OBSERVATION_DIM), np.float32)
+    for _ in range(STEPS):
+        many.observe(device, env, parameters, now, obs, rng)
+        many.step(device, env, parameters, now, policy(obs), then, rng)
+        now.assign(then)
+    return np.linalg.norm([state.position for state in now.states], axis=1)
+
+
+def main() -> None:
+    args = tyro.cli(CrazyflieArgs, description=__doc__)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as made:
+        for seed in args.seeds:
+            run = (args.folder or Path(made)) / f"{TASK}-{seed}"
+            took = train(seed, run)
+            apart = fly(policy_of(run))
+            mean, most = (round(float(value), 3) for value in (apart.mean(), apart.max()))
+            within = int((apart < ALLOWED).sum())
+            rows.append({"seed": seed, **took, "mean, m": mean, "largest, m": most, f"within {ALLOWED} m": within})
+            print(rows[-1], flush=True)
+    title = f"Crazyflie-v0 by the plain command: where {FLIGHTS} flights of each agent in l2f end after 5 s"
+    tell(args.out, heading(NAME, title) | {"settings": {"flights": FLIGHTS, "seconds": 5}, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
