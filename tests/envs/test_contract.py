@@ -40,6 +40,10 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         "BabyAI-GoToRedBallGrey-v0": {"from_pixels": True, "tile_size": 2, "flat_observation": "pictures"},
     },
     "boards": {"ConnectFour-v0": SHORT, "Chess-v1": SHORT, "Go9x9-v0": SHORT, "LeducPoker-v0": {}, "Game2048-v0": {}},
+    "crazyflie": {
+        "Crazyflie-v0": SHORT | {"action_history": 3, "mass_spread": 0.2, "force": 0.01},
+        "CrazyflieCurve-v0": {"period": 2.0, "max_episode_steps": 4},
+    },
     "mpe": {"SimpleTag-v3": SHORT, "SimpleSpeakerListener-v4": SHORT, "SimpleAdversary-v3": SHORT},
     "tag": {"TagGridWorld-v0": SHORT, "TagContinuous-v0": SHORT},
     "box2d": {"LunarLander-v3": SHORT, "BipedalWalker-v3": SHORT, "CarRacing-v3": SHORT},
