@@ -18,6 +18,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import zoo
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.trust import unagreed
 
 NAME = "CartPole-v1"
 
@@ -140,6 +141,12 @@ def test_a_run_begins_with_an_agents_weights_and_other_tasks_do_not(agent: Path,
     assert all(torch.allclose(tensor, ours[name], atol=1e-6) for name, tensor in theirs.items())
     with pytest.raises(OptionError, match=r"load='zoo:CartPole-v1': that run learnt CartPole-v1"):
         headrace.train("Acrobot-v1", run_dir=tmp_path / "other", **how)
+
+
+def test_a_run_that_began_with_an_agent_asks_for_nothing_to_go_on() -> None:
+    settings = {"task": NAME, "load": f"zoo:{NAME}"}
+    assert unagreed(settings, training=True) == []
+    assert [each.words for each in unagreed(settings | {"load": "runs/x"}, training=True)] == ["reads the run runs/x"]
 
 
 def test_what_is_made_of_an_agent_is_written_elsewhere(agent: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from headrace.errors import HeadraceError, TrustError
 from headrace.pool.executors.processes.task import OWN, in_gymnasium
 from headrace.pool.registry import is_registered, registers
 from headrace.pool.sources import is_file, is_loaded, module_of, split
+from headrace.train.runs import zoo
 
 WORD = re.compile(r"(\w[\w-]{0,99})?")  # texts in options that name neither a file nor code
 HERE = ("", "local", "auto")  # values of the setting ray that reach no other address
@@ -125,7 +126,7 @@ def _permissions(settings: Mapping[str, Any], training: bool) -> Iterator[Permis
         if log == name or (isinstance(log, list | tuple) and name in log):  # a single word is read as a list of one
             yield Permission(f"sends its metrics to {name}", {"log": name})
     for each in _policies(settings):
-        if isinstance(load := each.get("load"), str):
+        if isinstance(load := each.get("load"), str) and not load.startswith(zoo.PREFIX):
             yield Permission(f"reads the run {load}", {"load": str(Path(load).resolve())})
 
 
