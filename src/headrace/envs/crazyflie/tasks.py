@@ -7,7 +7,7 @@ Options:
     least_action: the least that a rotor is told, in place of -1. A policy begins in the middle of what it may do, which
         is hovering at 0.22.
     alive: what a step earns that does not end the episode, before costs.
-    hardness: how far initial states are spread, as a factor: 0 begins all episodes at the target, upright and at rest.
+    hardness: how far initial states are spread, as a factor: at 0 all episodes begin at the target, hovering.
     mass_spread: the mass, and the inertia with it, is uniform in 1 ± this times the craft's, drawn for an episode.
     thrust_spread: the same of each rotor's thrust.
     lag_spread: the same of each rotor's time constants.
@@ -46,6 +46,7 @@ MOST_TILTED = wp.constant(wp.float64(math.pi / 2))  # rad
 MOST_SPEED = wp.constant(wp.float64(1.0))  # m/s
 MOST_SPIN = wp.constant(wp.float64(1.0))  # rad/s
 MOST_ROTORS = wp.constant(wp.float64(0.5))
+LIFTING = wp.constant(0.80615)  # the speed of rotors that carry the craft: its thrust is a quarter of the weight
 
 # beyond which an episode ends, along one axis
 FAR = wp.constant(1.0)  # m
@@ -181,15 +182,16 @@ def reset(state: State, env: int, streams: Streams):
         phase = wp.float32(uniform(streams, env, wp.float64(0.0), wp.float64(1.0)))
     place, velocity, spin = wp.vec3(), wp.vec3(), wp.vec3()
     attitude = wp.vec4(1.0, 0.0, 0.0, 0.0)
+    hardness = state.hard[0]
     if uniform(streams, env, wp.float64(0.0), wp.float64(1.0)) >= AT_REST:
-        hardness = state.hard[0]
         place = anywhere(streams, env, MOST_APART * hardness)
         attitude = any_attitude(streams, env, MOST_TILTED * hardness)
         velocity = anywhere(streams, env, MOST_SPEED * hardness)
         spin = anywhere(streams, env, MOST_SPIN * hardness)
     rotors = wp.vec4()
     for i in range(4):
-        rotors[i] = wp.float32(uniform(streams, env, wp.float64(0.0), MOST_ROTORS))
+        slow = wp.float32(hardness * uniform(streams, env, wp.float64(0.0), MOST_ROTORS))
+        rotors[i] = slow + (1.0 - wp.float32(hardness)) * LIFTING
     state.phase[env] = phase
     state.place[env] = target(state, phase) + place
     state.attitude[env] = attitude
