@@ -78,6 +78,7 @@ def flights(rng: np.random.Generator, seed: int, craft: dict[str, np.ndarray]) -
     params.parameters = changed
     many.sample_initial_state(device, env, params, now, random)
     found: list[dict[str, np.ndarray]] = []
+    action = np.zeros((CRAFT, 4), np.float32)
     for step in range(STEPS):
         if step % 10 == 0:
             action = rng.uniform(-1, 1, (CRAFT, 4)).astype(np.float32)

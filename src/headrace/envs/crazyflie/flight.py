@@ -5,7 +5,8 @@ The model is that of the simulator l2f, from Eschmann, Albani and Loianno, "Lear
 rotors are fractions of the greatest. All numbers are float32, as there.
 """
 
-# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false
+# pyright: reportOperatorIssue=false, reportCallIssue=false
 
 import warp as wp
 

@@ -17,7 +17,8 @@ Options:
     curve_x, curve_y, curve_z: m, the curve's extents: x twice in a period, y and z once.
 """
 
-# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false
+# pyright: reportOperatorIssue=false, reportCallIssue=false
 
 import math
 from collections.abc import Mapping
