@@ -149,12 +149,12 @@ def any_attitude(streams: Streams, env: int, within: wp.float64) -> wp.vec4:
 
 @wp.func
 def factor(streams: Streams, env: int, spread: wp.float64) -> float:
-    return wp.float32(uniform(streams, env, wp.float64(1.0) - spread, wp.float64(1.0) + spread))
+    return float(uniform(streams, env, wp.float64(1.0) - spread, wp.float64(1.0) + spread))
 
 
 @wp.func
 def disturbance(streams: Streams, env: int, deviation: wp.float64) -> float:
-    return wp.float32(normal(streams, env, wp.float64(0.0), deviation))
+    return float(normal(streams, env, wp.float64(0.0), deviation))
 
 
 @wp.func
