@@ -43,7 +43,7 @@ STEPPING: Settings = PPO_FAST | {
     "env_options": {"physics": "lanes32", "tracking": 1.5, "alive": 2.0, "gait": 3.0},
     "option_schedules": {"effort": [(0, 0.05), (8_000_000, 0.1), (16_000_000, 0.5)]},
 }
-# Other robots on two legs have not learnt to walk: by these settings the G1 fell in every game after five million steps.
+# Other robots on two legs have not learnt to walk: by these settings the G1 fell in all games after five million steps.
 ROBOTS: dict[str, Settings] = {"robots": PPO_FAST, f"robots{FROM_PIXELS}": PPO_PIXELS}
 FAST: dict[str, Settings] = ROBOTS | {
     "robots on four legs": WALKING,
