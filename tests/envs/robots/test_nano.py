@@ -17,7 +17,7 @@ SOLE = [(x, y, z, 1) for x in (-0.05, 0.13) for y in (-0.03, 0.03) for z in (-0.
 
 def terms_of(model: Any, data: Any, before: np.ndarray, action: np.ndarray, last: np.ndarray) -> dict[str, float]:
     """The terms of a step from the positions and the phases before it."""
-    home = model.key("knees_bent").qpos[7:]
+    home = model.key("home").qpos[7:]
     data.ctrl[:] = home
     data.ctrl[:12] += 0.25 * action
     mujoco.mj_step(model, data, 5)  # pyright: ignore[reportAttributeAccessIssue]
@@ -48,6 +48,16 @@ def terms_of(model: Any, data: Any, before: np.ndarray, action: np.ndarray, last
         "base_height": (data.qpos[2] - 0.78) ** 2,
         "termination": float(data.qpos[2] < 0.35 or up[2] < np.cos(np.radians(53.13))),
     }
+
+
+def test_legs_have_the_servos_that_nanog1_is_deployed_with() -> None:
+    with headrace.make("G1Nano-v0", num_envs=1, physics="mujoco") as pool:
+        model = pool._executor.model
+    stiffness, damping = [100, 100, 100, 150, 40, 40] * 2, [2, 2, 2, 4, 2, 2] * 2
+    np.testing.assert_array_equal(model.actuator_gainprm[:12, 0], stiffness)
+    np.testing.assert_array_equal(-model.actuator_biasprm[:12, 1], stiffness)
+    np.testing.assert_array_equal(model.dof_damping[6:18], damping)
+    assert (model.actuator_gainprm[12:, 0] <= 75).all()
 
 
 def test_terms_are_those_of_their_formulas() -> None:
