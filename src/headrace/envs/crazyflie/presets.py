@@ -7,12 +7,12 @@ from headrace.pool.family import Presets, Settings
 # own curriculum has easy states first, too. A step that does not end the episode earns twice the task's: a craft that
 # tumbles costs more than 1 a step, and PPO then learns to end early. How fast rotors are, the last four actions tell.
 _HOVERING: Settings = {
-    "total_steps": 1_400_000, "num_envs": 256, "num_steps": 16, "epochs": 3, "minibatch_size": 512,
-    "hidden": (64, 64), "learning_rate": 3e-3, "gamma": 0.975, "gae_lambda": 0.9, "log_std_init": -1.5,
+    "total_steps": 1_400_000, "num_envs": 128, "num_steps": 32, "epochs": 3, "minibatch_size": 256,
+    "hidden": (64, 64), "learning_rate": 2e-3, "gamma": 0.985, "gae_lambda": 0.9, "log_std_init": -1.5,
     "normalise_observations": True, "normalise_values": True, "normalise_rewards": True,
     "env_options": {"alive": 2.0, "least_action": 0.22, "action_history": 4},
     "option_schedules": {"hardness": [(0, 0.05), (60_000, 0.05), (330_000, 0.6), (600_000, 1.0)]},
-    "schedules": {"learning_rate": [(0, 3e-3), (250_000, 3e-3), (1_400_000, 3e-5)]},
+    "schedules": {"learning_rate": [(0, 2e-3), (250_000, 2e-3), (1_400_000, 2e-5)]},
 }
 
 PRESETS: Presets = {"ppo": {"default": {"crazyflie": _HOVERING}}}
