@@ -25,7 +25,10 @@ from walkers import WalkersArgs, in_process
 
 NAME = "g1_gates"
 TASK = "G1Nano-v0"
-COMMANDS = ((0.8, 0.0, 0.0), (-0.5, 0.0, 0.0), (0.3, 0.0, 1.0), (0.3, 0.0, -1.0), (0.0, 0.4, 0.0), (0.0, 0.0, 0.0))
+COMMANDS = {
+    "forwards": (0.8, 0.0, 0.0), "backwards": (-0.5, 0.0, 0.0), "turning left": (0.3, 0.0, 1.0),
+    "turning right": (0.3, 0.0, -1.0), "sideways": (0.0, 0.4, 0.0), "standing": (0.0, 0.0, 0.0),
+}  # fmt: skip
 GAMES, STEPS = 4, 1000  # of each command; of each game
 STRAIGHT, STRAIGHT_STEPS = (0.5, 0.0, 0.0), 2000
 GYRO, LEG_SPEEDS = slice(3, 6), slice(41, 53)  # in an observation
@@ -64,20 +67,22 @@ def play(agent: Any, commands: np.ndarray, steps: int) -> tuple[np.ndarray, ...]
 
 
 def measure(run: Path) -> dict[str, float]:
-    """The six figures of a run's last weights."""
+    """The six figures of a run's last weights, and the tracking of each command."""
     agent = headrace.load(run, which="newest")
-    tracking, ends, _, _ = play(agent, np.repeat(np.array(COMMANDS), GAMES, 0), STEPS)
+    tracking, ends, _, _ = play(agent, np.repeat(np.array([*COMMANDS.values()]), GAMES, 0), STEPS)
     _, fell, actions, obs = play(agent, np.array([STRAIGHT]), STRAIGHT_STEPS)
     walked = ~fell
     change, together = np.diff(actions, axis=0), walked[1:] & walked[:-1]
     gyro = obs[..., GYRO][walked]
+    kept = np.where(ends, 0.0, tracking)
     seen = {
-        "tracking": np.where(ends, 0.0, tracking).mean(),
+        "tracking": kept.mean(),
         "falls": int(ends.sum()),
         "action change": _rms(change[together]),
         "wobble": np.sqrt((gyro[:, :2] ** 2).sum(1).mean()),
         "turning": _rms(gyro[:, 2]),
         "leg speed": _rms(obs[..., LEG_SPEEDS][walked]),
+        **dict(zip(COMMANDS, kept.mean(0).reshape(-1, GAMES).mean(1), strict=True)),
     }
     return {name: round(float(value), 3) for name, value in seen.items()}
 

@@ -1,7 +1,8 @@
 """Unitree's G1 whose legs walk to a clock while its arms are held: the reward of nanoG1.
 
 nanoG1 (https://github.com/kingjulio8238/nanoG1, MIT) has such a humanoid walk after some 75 million steps; its weights
-are those of its recipe. Physics, observations and commands are those of `walker`, as for all robots here.
+are those of its recipe, and the pose and the legs' servos those of its deploy/deploy_g1.py. Physics, observations and
+commands are those of `walker`, as for all robots here.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
