@@ -224,7 +224,7 @@ SECTIONS = {
         Benchmark("together", "--tasks Pendulum-v1 --repeats 2 --seconds 0.5", together=r"(\w+ \w+)/s$"),
         Benchmark(
             "checkouts",
-            short="Other programs ran on the second core now and then; DQN's case was run by itself, as it had to be longer.",
+            short="Others ran on the second core now and then; DQN's case was run by itself, which had to be longer.",
         ),
         Benchmark("gpu_pool"),
         Benchmark("gpu_tag"),
