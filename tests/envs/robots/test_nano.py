@@ -52,7 +52,7 @@ def terms_of(model: Any, data: Any, before: np.ndarray, action: np.ndarray, last
 
 def test_legs_have_the_servos_that_nanog1_is_deployed_with() -> None:
     with headrace.make("G1Nano-v0", num_envs=1, physics="mujoco") as pool:
-        model = pool._executor.model
+        model = pool._executor.model  # pyright: ignore[reportAttributeAccessIssue]
     stiffness, damping = [100, 100, 100, 150, 40, 40] * 2, [2, 2, 2, 4, 2, 2] * 2
     np.testing.assert_array_equal(model.actuator_gainprm[:12, 0], stiffness)
     np.testing.assert_array_equal(-model.actuator_biasprm[:12, 1], stiffness)
