@@ -12,6 +12,7 @@ namespace headrace::mujoco {
 namespace {
 
 constexpr int kHeadPieces = 6;
+constexpr int kSmall = 128, kSlices = 12, kStacks = 6;
 constexpr int kFontScale = mjFONTSCALE_50;  // there is no text to draw
 
 // The side of a shadow map that is fine enough for a picture. Models ask for one that suits a screen; for small
@@ -57,6 +58,10 @@ void Painter::make(const mjModel& model) {
       if (!picture_.effects) {  // without a GPU they take most of the time
         sized.vis.quality.shadowsize = sized.vis.quality.offsamples = 0;
         scene_.flags[mjRND_SHADOW] = scene_.flags[mjRND_REFLECTION] = 0;
+        if (std::max(picture_.width, picture_.height) <= kSmall) {  // faces of round shapes that are less than a pixel
+          sized.vis.quality.numslices = std::min(sized.vis.quality.numslices, kSlices);
+          sized.vis.quality.numstacks = std::min(sized.vis.quality.numstacks, kStacks);
+        }
       }
       mjr_makeContext(&sized, &context_, kFontScale);
       mjr_setBuffer(mjFB_OFFSCREEN, &context_);

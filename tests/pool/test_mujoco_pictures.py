@@ -21,6 +21,7 @@ pytest.importorskip("mujoco")  # its library must be there first
 pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
 
 from headrace.mujoco import MujocoEnv, MujocoTask, Streams, uniform
+from headrace.pool.executors.mujoco.executor import MESA_THREADS
 
 # a ball on a rail, whose colour is each environment's own
 XML = """
@@ -191,6 +192,24 @@ def test_pictures_have_default_sizes_unless_options_set_them(ball: Any) -> None:
     with headrace.make("Ball-v0", num_envs=1) as pool:
         pool.reset()
         assert pool.render().shape == (1, 480, 480, 3)
+
+
+def test_small_pictures_are_drawn_without_threads_of_mesa_unless_the_variable_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sides = {"render_width": 128, "render_height": 64}
+    for given, options, then in (
+        (None, {}, None),
+        (None, {"from_pixels": True, "render_width": 129}, None),
+        (None, {"from_pixels": True, **sides}, "0"),
+        ("2", {"from_pixels": True, **sides}, "2"),
+    ):
+        monkeypatch.setenv(MESA_THREADS, "")  # which the end of the test undoes
+        monkeypatch.delenv(MESA_THREADS)
+        if given is not None:
+            os.environ[MESA_THREADS] = given
+        headrace.make("HalfCheetah-v5", num_envs=1, **options).close()
+        assert os.environ.get(MESA_THREADS) == then
 
 
 def test_stacks_hold_the_latest_pictures(ball: Any) -> None:

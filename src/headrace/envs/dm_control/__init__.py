@@ -78,5 +78,5 @@ FAMILY = Family(
     extra="headrace[dm-control]",
     presets="headrace.envs.dm_control.presets:PRESETS",
     recipe=("ppo", "fast"),
-    recipe_from_pixels=("sac", "default"),
+    recipe_from_pixels=("ppo", "fast"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -36,6 +37,8 @@ from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, want
 from headrace.pool.executors.threads import ThreadsExecutor
 from headrace.pool.spec import PoolSettings, TaskSpec
 
+SMALL = 128  # the side of pictures, in pixels, up to which Mesa's own threads make them no sooner
+MESA_THREADS = "LP_NUM_THREADS"  # the environment variable; 0 has each thread draw by itself
 PROGRESS, STREAM = 5, 16  # bytes of a saved state: the progress of the episode, and the random stream
 
 
@@ -192,6 +195,8 @@ def _physics(
 def _studio(native: ModuleType, physics: Any, spec: TaskSpec, camera: MjvCamera) -> Any:
     """Returns the renderer of a task's pictures."""
     options = spec.options
+    if options["from_pixels"] and max(options["render_width"], options["render_height"]) <= SMALL:
+        os.environ.setdefault(MESA_THREADS, "0")
     return native.Studio(
         physics=physics,
         width=options["render_width"],
