@@ -192,9 +192,11 @@ def test_a_robot_at_play_is_steered_by_lines_of_its_input(tmp_path):
         for _ in range(5):
             assert header["controls"]["command"] == [0.5, 0.0, -0.25] and header["error"] is None
             header, _ = player.next()
-        stdin.write(b'{"command": null}\n')
+        stdin.write(b'{"command": null}\n{"chase": true}\n')
         stdin.flush()
-        player.until(lambda header, _: not header["controls"]["steered"])
+        player.until(lambda header, _: not header["controls"]["steered"] and header["controls"]["chased"])
+        header, _ = player.until(lambda _, jpeg: jpeg)
+        assert header["error"] is None
 
 
 @pytest.mark.parametrize("breakage", ["stdout", "stdin"])

@@ -129,6 +129,18 @@ def test_who_watches_a_walker_commands_and_pushes_it_by_sliders_and_keys():
             assert len(heads.points) >= 2 and len(rods.points) >= 8
             wanted = pool._executor.arrows(np.array([0]))[0]  # pyright: ignore[reportAttributeAccessIssue]
             assert heads.points[0] == pytest.approx(wanted[wanted[:, 7] == 1][0, :6].reshape(2, 3))
+            pool._executor.state_arrays()["qpos"][0, :7] = (2, 1, 0.3, 0.8**0.5, 0, 0, 0.2**0.5)
+            screen._chase.value = True
+            screen.draw("", at_once=True)
+            frame, data = screen._scene.fixed_bodies_frame, screen._data
+            assert data.xmat[1].reshape(3, 3)[:, 0] == pytest.approx((1, 0, 0), abs=1e-9)  # it faces ahead
+            places = np.array(((2, 1, 0.3), (2.6, 1.8, 0.3)))  # the robot's, and a metre ahead of it
+            ground = viser.transforms.SO3(frame.wxyz).apply(places) + frame.position
+            assert ground[1] - ground[0] == pytest.approx((1, 0, 0), abs=1e-6)  # and so does what is ahead of it
+            assert ground[0] == pytest.approx(data.xpos[1] + screen._scene._scene_offset, abs=1e-6)
+            screen._chase.value = False
+            screen.draw("", at_once=True)
+            assert frame.wxyz == pytest.approx((1, 0, 0, 0))
             moved(screen._steered, False)
             press("space")
             rows = pool._executor.state_arrays()

@@ -12,10 +12,14 @@ import headrace
 from headrace.errors import OptionError
 from headrace.watch.steering import KEYS, PUSH, Controls, Steering, slider_step
 
-WALKER = Controls((("forwards, m/s", -1.5, 1.5), ("to the left, m/s", -0.8, 0.8), ("turn, rad/s", -1.2, 1.2)), True)
+WALKER = Controls(
+    (("forwards, m/s", -1.5, 1.5), ("to the left, m/s", -0.8, 0.8), ("turn, rad/s", -1.2, 1.2)), True, True
+)
 
 
-@pytest.mark.parametrize("said", [{"command": [1.5, -0.8, 0]}, {"command": None}, {"key": "w"}, {"push": True}])
+@pytest.mark.parametrize(
+    "said", [{"command": [1.5, -0.8, 0]}, {"command": None}, {"key": "w"}, {"push": True}, {"chase": False}]
+)
 def test_what_a_walker_may_be_told_is_passed_on(said: Any) -> None:
     assert WALKER.check(said) == said
     assert WALKER.check({"key": "p"}) == {"push": True}
@@ -33,6 +37,7 @@ def test_what_a_walker_may_be_told_is_passed_on(said: Any) -> None:
         ({"command": [0, 0, 1.21]}, "turn, rad/s must be"),
         *[({"key": each}, "no such key") for each in ("x", "W", "", None, 1, [], {}, "__class__")],
         *[({"push": each}, "a push is true") for each in (1, False, None, "yes")],
+        *[({"chase": each}, "chase is true or false") for each in (1, None, "yes")],
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(said: Any, words: str) -> None:
@@ -47,6 +52,9 @@ def test_a_task_is_told_only_what_it_takes() -> None:
     for said in ({"command": None}, {"command": []}, {"key": "w"}, {"key": " "}):
         with pytest.raises(OptionError, match="takes no commands"):
             Controls(can_push=True).check(said)
+    with pytest.raises(OptionError, match="no camera 'chase'"):
+        Controls(can_push=True).check({"chase": True})
+    assert Controls(can_chase=True).check({"chase": True}) == {"chase": True}
     with pytest.raises(OptionError, match="no command for that key"):
         Controls(WALKER.ranges[:1]).check({"key": "a"})
 
@@ -123,6 +131,15 @@ def test_a_push_changes_the_velocity_of_every_robot_once(go1: Any) -> None:
     steering.apply()
     pushed = rows["qvel"] - before
     assert np.hypot(*pushed[:, :2].T) == pytest.approx(PUSH) and not pushed[:, 2:].any()
+
+
+def test_who_watches_chooses_the_camera_behind_the_robot_and_leaves_it(go1: Any) -> None:
+    steering, cameras = Steering(go1), []
+    for chase in (True, False):
+        steering.take({"chase": chase})
+        cameras.append(steering.camera)
+        assert shown(steering)["chased"] == chase and not shown(steering)["steered"]
+    assert cameras == [go1._executor.model.camera("chase").id, None]
 
 
 def test_a_page_knows_the_controls_of_a_frame(go1: Any) -> None:

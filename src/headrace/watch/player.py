@@ -21,7 +21,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +34,7 @@ from headrace.errors import HeadraceError, OptionError, RenderError, StateError
 from headrace.machine import cores, give_way, usable_cores
 from headrace.pool.meanings import action_meanings
 from headrace.pool.pool import Pool
+from headrace.pool.views.pictures import Pictures
 from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import policy_mapping
@@ -159,9 +160,12 @@ class Player:
         self._trouble = trouble
         options = small(self._config)
         # in next-step mode the step after an episode only begins the next one, so that its last state can be shown
-        with playing_pool(
-            self._config, lives=True, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
-        ) as pool:
+        with (
+            playing_pool(
+                self._config, lives=True, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
+            ) as pool,
+            closing(Pictures(pool)) as self._pictures,
+        ):
             agent = Agent(self._config, pool.spec, Checkpoint(weights.model))
             group = next(iter(policy_mapping(pool.spec, self._config.policies).values()))
             self._meanings = action_meanings(self._config.task, pool.spec.options, group.action)
@@ -245,7 +249,8 @@ class Player:
     def _draw(self, pool: Pool) -> bytes:
         began = time.process_time()
         try:
-            frames = pool.render(np.arange(pool.num_envs))
+            camera = self._steering.camera if self._steering else None
+            frames = self._pictures.draw(np.arange(pool.num_envs), camera)
         except (RenderError, ImportError) as error:
             self._trouble = str(error)
             return b""

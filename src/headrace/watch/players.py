@@ -58,7 +58,7 @@ class Player:
             raise OptionError("the agent is not at play now: try again in a moment")
         said = Controls.of_frame(self._said).check(said)
         self._ears.write(json.dumps(said).encode() + b"\n")
-        if "push" not in said:
+        if said.keys() & {"command", "key"}:
             self._steers = who
 
     def let_go(self, who: object) -> None:

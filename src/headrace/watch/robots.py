@@ -32,6 +32,7 @@ MOST_FRAMES = 60.0  # greatest number of frames per second
 TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
 VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
+BEHIND = np.array((-2.2, 0.0, 0.9))  # that of the camera that turns with the robot
 KEYS_IN_3D = ("i", "k", "j", "l", "u", "o", STOP, PUSHES)  # those of `KEYS` with which viser does not move its camera
 HELP_IN_3D = "I K: forwards, backwards · J L: sideways · U O: turn · space: stop · P: push"
 CAMERA_KEYS = "W A S D Q E and arrows move the camera"
@@ -97,7 +98,8 @@ class _Screen:
         self._mujoco, self._model, self._pool = mujoco, model, pool
         self._data = mujoco.MjData(model)  # pyright: ignore[reportAttributeAccessIssue]
         self._scene = ViserMujocoScene(server, model, num_envs=1)
-        server.initial_camera.position = tuple(VIEW * self._size())
+        self._far = self._size()
+        server.initial_camera.position = tuple(VIEW * self._far)
         server.initial_camera.look_at = (0.0, 0.0, 0.0)  # the scene follows a robot that walks
         server.gui.configure_theme(show_share_button=False)  # the button would contact another server
         self._words = server.gui.add_markdown("")
@@ -111,6 +113,8 @@ class _Screen:
         self.steering, controls = steering, steering.controls
         self._steered = gui.add_checkbox("steer", False, visible=bool(controls.ranges))
         self._steered.on_update(self._hand_over)
+        self._chase = gui.add_checkbox("from behind", False, visible=bool(controls.ranges))
+        self._chase.on_update(self._look_from_behind)
         self._sliders = [
             gui.add_slider(label, low, high, slider_step(low, high), min(max(0.0, low), high))
             for label, low, high in controls.ranges
@@ -137,6 +141,28 @@ class _Screen:
         ranges = [(low, high) for _, low, high in self.steering.controls.ranges]
         values = [min(max(s.value, low), high) for s, (low, high) in zip(self._sliders, ranges, strict=True)]
         self.steering.take({"command": values if self._steered.value else None})
+
+    async def _look_from_behind(self, event: Any) -> None:
+        """Moves the camera of who has ticked it behind the robot, with which the scene then turns for all."""
+        if event.client is not None and self._chase.value:
+            event.client.camera.position = tuple(BEHIND * self._far)
+            event.client.camera.look_at = (0.0, 0.0, 0.0)
+
+    def _draw_scene(self) -> None:
+        """Draws the robot, which faces the x axis if the camera turns with it: ground and arrows turn about it."""
+        data, frame = self._data, self._scene.fixed_bodies_frame
+        turn, shift = np.array((1.0, 0.0, 0.0, 0.0)), np.zeros(3)
+        if self._chase.value:
+            w, x, y, z = data.qpos[3:7]
+            half = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)) / 2
+            turn = np.array((np.cos(half), 0.0, 0.0, -np.sin(half)))
+            self._mujoco.mju_mulQuat(data.qpos[3:7], turn, data.qpos[3:7].copy())
+            self._mujoco.mju_rotVecQuat(shift, data.qpos[:3], turn)
+            shift = data.qpos[:3] - shift
+        self._mujoco.mj_forward(self._model, data)
+        with self._server.atomic():
+            self._scene.update_from_mjdata(data)  # which puts the frame where it would be without the turn
+            frame.wxyz, frame.position = turn, frame.position + shift
 
     async def _press(self, key: str, _: object) -> None:  # in the server's one thread, as `_hand_over`
         self.steering.take({"key": key})
@@ -184,8 +210,7 @@ class _Screen:
         for name, rows in self._pool.state_arrays(self._names).items():
             there = getattr(self._data, name)
             there[...] = rows[0].reshape(there.shape)
-        self._mujoco.mj_forward(self._model, self._data)
-        self._scene.update_from_mjdata(self._data)
+        self._draw_scene()
         self._draw_arrows(self._pool._executor.arrows(np.zeros(1, np.int64))[0])  # pyright: ignore[reportAttributeAccessIssue]
         self._drawn = now
         if now - self._told >= TOLD or at_once:

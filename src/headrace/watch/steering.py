@@ -7,6 +7,7 @@ whoever sent it what is wrong, and by the player. A message is one of::
     {"command": null}                the task commands again
     {"key": "w"}                     one of `KEYS`, which changes the command, or pushes
     {"push": true}
+    {"chase": true}                  pictures from behind it, by a camera that turns with it; false for the task's own
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PUSH = 0.7  # m/s that a push adds to a robot's velocity, in a random direction
 STEP = 0.25  # how far a key changes a command, of its greatest value
 COMMAND, VELOCITY = "command", "qvel"  # arrays of a pool's state
+CHASE = "chase"  # a camera of a robot's model
 STOP, PUSHES = " ", "p"
 KEYS: Mapping[str, tuple[int, int] | None] = {
     "w": (0, 1), "s": (0, -1), "a": (1, 1), "d": (1, -1), "q": (2, 1), "e": (2, -1),
@@ -44,16 +46,20 @@ class Controls:
     Attributes:
         ranges: label, least and greatest value of each column of the command; empty if the task takes none.
         can_push: whether it can be pushed.
+        can_chase: whether its model has a camera that turns with it.
     """
 
     ranges: tuple[tuple[str, float, float], ...] = ()
     can_push: bool = False
+    can_chase: bool = False
 
     @classmethod
     def of_frame(cls, header: Mapping[str, Any] | None) -> Controls:
         """Returns the controls that a player's frame has."""
         shown = (header or {}).get("controls") or {}
-        return cls(tuple(map(tuple, shown.get("ranges", ()))), bool(shown.get("can_push")))
+        return cls(
+            tuple(map(tuple, shown.get("ranges", ()))), bool(shown.get("can_push")), bool(shown.get("can_chase"))
+        )
 
     @classmethod
     def of(cls, pool: Pool) -> Controls:
@@ -61,7 +67,7 @@ class Controls:
         rows, steering = pool._executor.state_arrays(), pool.spec.steering
         can_steer = COMMAND in rows and rows[COMMAND].shape[1:] == (len(steering),)
         ranges = tuple((label, float(low), float(high)) for label, (low, high) in steering.items()) if can_steer else ()
-        return cls(ranges, VELOCITY in rows and _is_free(pool))
+        return cls(ranges, VELOCITY in rows and _is_free(pool), _chase(pool) is not None)
 
     def check(self, said: Any) -> dict[str, Any]:
         """Returns a message of a page; the key that pushes as a push.
@@ -69,7 +75,7 @@ class Controls:
         Raises:
             OptionError: it is none, or not for this robot; the error says what is wrong.
         """
-        if not isinstance(said, dict) or len(said) != 1 or not said.keys() <= {"command", "key", "push"}:
+        if not isinstance(said, dict) or len(said) != 1 or not said.keys() <= {"command", "key", "push", CHASE}:
             raise OptionError("a robot is steered by a command, a key or a push")
         message: dict[str, Any] = said
         (kind, value), *_ = message.items()
@@ -77,10 +83,14 @@ class Controls:
             raise OptionError(f"no such key; {HELP}")
         if kind == "push" and value is not True:
             raise OptionError("a push is true")
+        if kind == CHASE and not isinstance(value, bool):
+            raise OptionError("chase is true or false")
+        if kind == CHASE and not self.can_chase:
+            raise OptionError(f"this robot's model has no camera {CHASE!r}")
         pushes = kind == "push" or (kind == "key" and value == PUSHES)
         if pushes and not self.can_push:
             raise OptionError("this robot cannot be pushed")
-        if not pushes and not self.ranges:
+        if not pushes and kind != CHASE and not self.ranges:
             raise OptionError("this task takes no commands")
         move = KEYS[str(value)] if kind == "key" else None
         if move is not None and move[0] >= len(self.ranges):
@@ -107,11 +117,14 @@ class Steering:
     Attributes:
         controls: what may be said.
         command: the command of who watches; None while the task commands.
+        camera: the number of the camera that who watches has chosen; None for the task's own.
     """
 
     def __init__(self, pool: Pool):
         self.controls = Controls.of(pool)
         self.command: list[float] | None = None
+        self.camera: int | None = None
+        self._chase = _chase(pool)
         self._rows = pool._executor.state_arrays()
         self._pushes: list[None] = []  # of which other threads may add
         self._chance = np.random.default_rng()
@@ -123,6 +136,8 @@ class Steering:
             self.command = None if value is None else list(map(float, value))
         elif kind == "push":
             self._pushes.append(None)
+        elif kind == CHASE:
+            self.camera = self._chase if value else None
         else:
             self.command = self._moved(KEYS[value])
 
@@ -153,7 +168,7 @@ class Steering:
             return None
         now = self._rows[COMMAND][0].tolist() if self.controls.ranges else []
         steps = [slider_step(low, high) for _, low, high in self.controls.ranges]
-        about = {"command": now, "steered": self.command is not None}
+        about = {"command": now, "steered": self.command is not None, "chased": self.camera is not None}
         return {**asdict(self.controls), **about, "steps": steps, "keys": list(KEYS), "help": HELP}
 
 
@@ -166,3 +181,11 @@ def _is_free(pool: Pool) -> bool:
     """Returns whether the environments are a robot of MuJoCo that stands on nothing but the ground."""
     model: Any = getattr(pool._executor, "model", None)
     return getattr(model, "njnt", 0) > 0 and model.jnt_type[0] == 0 and model.nv >= 6  # mjJNT_FREE
+
+
+def _chase(pool: Pool) -> int | None:
+    """Returns the number of the camera that turns with the robot; None if its model has none."""
+    from headrace.pool.executors.mujoco.pictures import named
+
+    number = named(pool._executor.model, CHASE) if _is_free(pool) else -1  # pyright: ignore[reportAttributeAccessIssue]
+    return number if number >= 0 else None

@@ -6,7 +6,8 @@ from typing import Any
 from headrace.envs.mujoco.common import warnings_dropped
 from headrace.envs.robots.ground import HALF, POINTS, heights
 from headrace.envs.robots.quadruped import SCALES, TERMS, soft_limits, step, step_on_rough_ground
-from headrace.envs.robots.robot import Robot, files, spec_of, walking
+from headrace.envs.robots.robot import Robot, files, walking
+from headrace.envs.robots.specs import spec_of
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.options import Option, Options
 

@@ -12,14 +12,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from headrace.envs.mujoco.common import model_path, warnings_dropped
 from headrace.envs.mujoco.options import xml_file
 from headrace.envs.robots import humanoid, quadruped
 from headrace.envs.robots.checks import check_model
-from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sensors import observe, observe_all
 from headrace.envs.robots.sides import mirror_of
 from headrace.envs.robots.signals import of_walker
+from headrace.envs.robots.specs import ALL, QPOS, TRACK, compiled
 from headrace.envs.robots.walker import State, View, act, reset
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
@@ -34,19 +33,15 @@ from headrace.pool.executors.mujoco import (
     scale,
     velocity_arrows,
 )
-from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.executors.mujoco.task import ROBOTS
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, decimal
 from headrace.pool.spec import Field
 
-QPOS, QVEL = 7, 6  # where joints begin, after the free one
+QVEL = 6  # where speeds of joints begin, after the free one
 OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "thrown", "stands")  # numbers of the state
 FOUR_LEGS = "robots on four legs"
 """the kind of tasks whose recipe fits all that the reward of `quadruped` is for"""
-ALL = "all"
-"""the value of the option ``collisions`` with which a robot's whole body touches the ground"""
-LOOK, COLLISION = 2, 3  # groups of shapes
 FACTORS = {
     "effort": ("torques", "energy", "action_rate", "action_rate_l2"),
     "gait": ("feet_contact", "feet_phase", "feet_height"),
@@ -162,33 +157,6 @@ class Robot:
     def lowest(self) -> tuple[float, ...]:
         """Returns the least commands."""
         return self.least or tuple(-most for most in self.limits)
-
-
-def spec_of(options: Options) -> Any:
-    """Returns the `mujoco.MjSpec` of the option ``xml_file``, with the shapes colliding that ``collisions`` wants.
-
-    All are those for collisions of a body, or else those by which it is drawn. They touch the ground alone.
-    """
-    spec = library().MjSpec.from_file(str(model_path(options, FOLDER)))
-    if options["collisions"] == ALL:
-        ground = {geom.name for geom in spec.worldbody.geoms}
-        pairs = [{pair.geomname1, pair.geomname2} for pair in spec.pairs]
-        touching = {name for pair in pairs if pair & ground for name in pair}
-        for body in spec.bodies[1:]:
-            groups = [[geom for geom in body.geoms if geom.group == group] for group in (COLLISION, LOOK)]
-            for geom in groups[0] or groups[1]:
-                if not (geom.contype or geom.conaffinity or geom.name in touching - {""}):
-                    geom.conaffinity = 1
-    return spec
-
-
-def compiled(settle: Callable[[Any], None] | None, options: Options) -> Any:
-    """Returns the model of `spec_of`, which ``settle`` changes first."""
-    spec = spec_of(options)
-    if settle is not None:
-        settle(spec)
-    with warnings_dropped():
-        return spec.compile()
 
 
 def model_of(source: Callable[[Options], Any], options: Options) -> Any:
@@ -384,7 +352,7 @@ def walking(
     return MujocoTask(
         partial(env_of, robot, (begin, step, see, move), terms, most), partial(model_of, model),
         partial(space_of, robot), info,
-        known | options, robot.frame_skip, critic=partial(critic_of, robot), camera=Camera("track"),
+        known | options, robot.frame_skip, critic=partial(critic_of, robot), camera=Camera(TRACK),
         mirror=partial(mirror, robot),
         signals=partial(signals, robot) if signals else Signals(),
         arrows=velocity_arrows,

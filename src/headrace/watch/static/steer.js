@@ -12,12 +12,14 @@ export class Steer {
     this.screen = screen;
     this.by = make("input", { type: "checkbox", on: { change: () => this.take(this.by.checked) } });
     this.push = make("button", { type: "button", on: { click: () => { this.tell({ push: true }); this.screen.focus(); } } }, "push");
+    this.behind = make("input", { type: "checkbox", on: { change: () => this.look(this.behind.checked) } });
     this.rows = make("div", { class: "ranges" });
     this.own = make("label", {}, this.by, "steer");
+    this.view = make("label", {}, this.behind, "from behind");
     this.help = make("p", { class: "soft help" });
     this.wrong = make("p", { class: "state bad", role: "status" });
     this.place = make("div", { class: "steer", role: "group", "aria-label": "Steer the robot", hidden: true },
-      make("div", { class: "deeds" }, this.own, this.push), this.rows, this.help, this.wrong);
+      make("div", { class: "deeds" }, this.own, this.view, this.push), this.rows, this.help, this.wrong);
     for (const each of [screen, this.place]) each.addEventListener("keydown", (event) => this.press(event));
     this.clear();
   }
@@ -37,22 +39,24 @@ export class Steer {
       if (this.controls) this.clear();
       return;
     }
-    const shape = JSON.stringify([controls.ranges, controls.can_push]);
+    const shape = JSON.stringify([controls.ranges, controls.can_push, controls.can_chase]);
     if (shape !== this.shape) this.build(controls);
     this.shape = shape;
     this.controls = controls;
     if (performance.now() - this.moved < OWN) return;
     this.by.checked = controls.steered;
+    this.behind.checked = controls.chased;
     controls.command.forEach((value, index) => this.set(index, value));
   }
 
-  build({ ranges, steps, can_push, help }) {
+  build({ ranges, steps, can_push, can_chase, help }) {
     this.sliders = ranges.map(([label, low, high], index) => make("input", { type: "range", min: low, max: high, step: steps[index],
       "aria-label": label, on: { input: () => this.take(true) } }));
     this.values = ranges.map(() => make("b"));
     this.rows.replaceChildren(...ranges.map(([label], index) => make("label", {}, make("span", {}, label), this.sliders[index], this.values[index])));
     this.own.hidden = !ranges.length;
     this.push.hidden = !can_push;
+    this.view.hidden = !can_chase;
     this.help.replaceChildren(...(ranges.length ? help.split(" · ") : []).map((each) => make("span", {}, each)));
     this.place.hidden = false;
     this.screen.tabIndex = 0; // so that it takes keys
@@ -77,6 +81,14 @@ export class Steer {
     this.moved = performance.now();
     say(this.wrong, "");
     this.tell({ command: own ? command : null });
+  }
+
+  /** Looks at the robot from behind, by a camera that turns with it, or as the task does. */
+  look(chase) {
+    this.moved = performance.now();
+    say(this.wrong, "");
+    this.tell({ chase });
+    this.screen.focus();
   }
 
   press(event) {
