@@ -423,6 +423,10 @@ def test_a_robot_is_steered_by_sliders_keys_and_pushes(tmp_path: Path, open_page
                 expect(value).to_have_text(wanted)
         steer.get_by_role("button", name="push").click()
         page.keyboard.press("p")
+        behind = steer.get_by_label("from behind")
+        behind.check()
+        page.wait_for_timeout(2500)
+        assert behind.is_checked() and box.is_checked()  # as the player says, too
         box.uncheck()
         page.wait_for_timeout(1500)
         assert not box.is_checked() and steer.locator("[role=status]").text_content() == ""
