@@ -35,7 +35,7 @@ from headrace.envs.robots.walker import (
     State,
     View,
     chance,
-    earned,
+    ending,
     follow,
     has_fallen,
     in_frame,
@@ -162,12 +162,9 @@ def feet_terms(physics: Any, state: State, env: int, view: View) -> F:
 
 @wp.func
 def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View, streams: Streams):
-    fell = has_fallen(physics, state, env)
-    view.fell[env] = fell
     total = trunk_terms(physics, state, env, view)
     total += joint_terms(physics, state, env, view)
     total += feet_terms(physics, state, env, view)
-    total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
     if state.push[0] > ZERO:
         kick(physics, state, env, streams)
     if not state.hold:
@@ -175,7 +172,7 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: Vie
         if state.until_command[env] <= 0:
             draw_command(state, env, streams)
         face(physics, state, env)
-    return earned(state, total, fell), fell
+    return ending(state, env, total, has_fallen(physics, state, env), FALLING, view)
 
 
 # ---- commands and kicks ---------------------------------------------------------------------------------------------

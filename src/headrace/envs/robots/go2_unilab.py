@@ -26,7 +26,7 @@ from headrace.envs.robots.walker import (
     ZERO,
     State,
     View,
-    earned,
+    ending,
     follow,
     in_frame,
     is_down,
@@ -106,12 +106,9 @@ def leg_terms(physics: Any, state: State, env: int, view: View) -> F:
 @wp.func
 def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
     x, y = physics.qpos[env, 4], physics.qpos[env, 5]
-    fell = is_down(physics, state, env, ONE - F(2.0) * (x * x + y * y))
-    view.fell[env] = fell
     total = trunk_terms(physics, state, env, view)
     total += leg_terms(physics, state, env, view)
-    total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
-    return earned(state, total, fell), fell
+    return ending(state, env, total, is_down(physics, state, env, ONE - F(2.0) * (x * x + y * y)), FALLING, view)
 
 
 @wp.func

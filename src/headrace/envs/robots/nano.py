@@ -22,7 +22,7 @@ from headrace.envs.robots.walker import (
     ZERO,
     State,
     View,
-    earned,
+    ending,
     has_fallen,
     spin,
     term,
@@ -118,13 +118,10 @@ def feet_terms(physics: Any, state: State, env: int, view: View) -> F:
 
 @wp.func
 def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
-    fell = has_fallen(physics, state, env)
-    view.fell[env] = fell
     total = torso_terms(physics, state, env, view)
     total += joint_terms(physics, state, env, view)
     total += feet_terms(physics, state, env, view)
-    total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
-    return earned(state, total, fell), fell
+    return ending(state, env, total, has_fallen(physics, state, env), FALLING, view)
 
 
 def settle(spec: Any) -> None:

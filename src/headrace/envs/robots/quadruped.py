@@ -17,7 +17,7 @@ from headrace.envs.robots.walker import (
     State,
     View,
     begin_stance,
-    earned,
+    ending,
     feels,
     has_fallen,
     is_commanded,
@@ -124,13 +124,10 @@ def feet_terms(state: State, env: int, feet: wp.vec4d, view: View) -> F:
 @wp.func
 def whole(physics: Any, state: State, env: int, feet: wp.vec4d, view: View):
     """Returns the reward, of which ``feet`` is the sum of `foot_terms`, and whether the episode ends."""
-    fell = has_fallen(physics, state, env)
-    view.fell[env] = fell
     total = trunk_terms(physics, state, env, view)
     total += joint_terms(physics, state, env, view)
     total += feet_terms(state, env, feet, view)
-    total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
-    return earned(state, total, fell), fell
+    return ending(state, env, total, has_fallen(physics, state, env), FALLING, view)
 
 
 @wp.func

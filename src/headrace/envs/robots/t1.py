@@ -23,7 +23,7 @@ from headrace.envs.robots.walker import (
     ZERO,
     State,
     View,
-    earned,
+    ending,
     has_fallen,
     in_frame,
     is_commanded,
@@ -107,13 +107,10 @@ def feet_terms(physics: Any, state: State, env: int, view: View) -> F:
 
 @wp.func
 def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
-    fell = has_fallen(physics, state, env)
-    view.fell[env] = fell
     total = trunk_terms(physics, state, env, view)
     total += joint_terms(physics, state, env, view)
     total += feet_terms(physics, state, env, view)
-    total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
-    return earned(state, total, fell), fell
+    return ending(state, env, total, has_fallen(physics, state, env), FALLING, view)
 
 
 LEG = (0.01, 1.0, 1.0, 0.01, 1.0, 1.0)

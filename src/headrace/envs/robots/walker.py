@@ -348,11 +348,16 @@ def has_fallen(physics: Any, state: State, env: int) -> bool:
 
 
 @wp.func
-def earned(state: State, total: F, fell: bool) -> wp.float32:
-    """Returns the reward of a step from the sum of its terms, and what a fall costs beyond its term."""
-    reward = (total + state.alive) * state.dt
+def ending(state: State, env: int, total: F, fell: bool, falling: int, view: View):
+    """Shows whether the robot fell; returns the reward of a step, and whether the episode ends.
+
+    The reward is of ``total``, the sum of all terms but that of falling, whose number is ``falling``, and of what a
+    fall costs beyond its term.
+    """
+    view.fell[env] = fell
+    reward = (total + term(state, env, falling, wp.where(fell, ONE, ZERO), view) + state.alive) * state.dt
     if state.clipped:
         reward = wp.max(reward, ZERO)
     if fell:
         reward = reward + state.scales[state.num_terms] * state.dt
-    return wp.float32(reward)
+    return wp.float32(reward), fell
