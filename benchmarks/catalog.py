@@ -82,6 +82,11 @@ SECTIONS = {
             ),
             together=r"^\S+( physics=lanes| async)?",
         ),
+        Benchmark(
+            "robots_pool",
+            "--repeats 2 --seconds 0.2 --sizes 64",
+            lines=(Line("Go1 of MuJoCo Playground, 64 and 1,024 environments", "envpool", "EnvPool"),),
+        ),
         Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
         Benchmark("lanes_models", "--most 2 --collections MetaWorld", page="physics.md"),
         Benchmark("physics_returns", page="physics.md"),
