@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
-mujoco = pytest.importorskip("mujoco")
-
-from headrace.envs.robots.models import ROBOTS  # noqa: E402
-from headrace.envs.robots.specs import compiled  # noqa: E402
+from headrace.envs.robots.models import ROBOTS
+from headrace.envs.robots.specs import compiled
 
 BODY = "<body pos='0 0 1'><freejoint/><geom size='.1'/></body>"
 
