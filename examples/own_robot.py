@@ -34,6 +34,8 @@ def robot() -> mujoco.MjSpec:
         name="track", mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM, pos=(0.8, -1, 0.35),
         xyaxes=(0.78, 0.62, 0, -0.17, 0.21, 0.96),
     )  # fmt: skip
+    chase = mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODY  # from behind, for those who drive it
+    trunk.add_camera(name="chase", mode=chase, targetbody="trunk", pos=(-1.2, 0, 0.4))
     for geom in spec.geoms:  # only feet collide, which is fast, and enough to walk
         geom.contype = geom.conaffinity = 0
     for leg in LEGS:

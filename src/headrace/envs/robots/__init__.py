@@ -1,8 +1,8 @@
 """Robots that one can buy, as tasks: they walk by commands of velocity.
 
 A module, and with it Warp and MuJoCo, is imported when one of its tasks is first built. `walker` has the functions that
-all robots share, `quadruped` and `humanoid` those of their rewards, `robot` makes a task of a robot's numbers, and a
-module for each robot has these.
+all robots share, `quadruped` and `humanoid` those of their rewards, `robot` makes a task of a robot's numbers and
+`specs` a model of its file, and a module for each robot has these.
 """
 
 from __future__ import annotations
