@@ -34,7 +34,7 @@ FILES = {  # a reader's own
     "my_task.py": "examples/kernel_environment.py",
     "my_games.py": "tests/parallel_games.py",
     "walker.py": "examples/walker.py",
-    "own_robot.py": "examples/own_robot.py",
+    "robot.py": "examples/own_robot.py",
     "pup.urdf": "examples/pup.urdf",
     "my_algo.py": "tests/train/my_algo.py",
 }
