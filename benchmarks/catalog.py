@@ -267,6 +267,7 @@ SECTIONS = {
         Benchmark("pictures_curves", "--seeds 1 --steps 50000"),
         Benchmark("walkers", "--seeds 1 --steps 20000 --games 4"),
         Benchmark("goals", "--tasks FetchReach-v4 --seeds 1 --steps 3000"),
+        Benchmark("crazyflie", "--simulator headrace --seeds 201 --steps 8192"),
         Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",
