@@ -120,6 +120,19 @@ def test_rendered_frames_change_with_the_state(task: str) -> None:
         assert (pool.render([0])[0] != first[0]).any()
 
 
+def test_signals_say_where_each_action_is_seen() -> None:
+    with headrace.make("CrazyflieCurve-v0", num_envs=1, seed=0, action_history=2) as pool:
+        pool.reset()
+        actions = np.random.default_rng(0).uniform(-1, 1, (2, 1, 4)).astype(np.float32)
+        obs = [np.array(pool.step(action)[0][0]) for action in actions][-1]
+        told = pool.spec.signals.observation
+        ends = np.cumsum([part.size for part in told])
+        seen = {part.name: obs[end - part.size : end] for part, end in zip(told, ends, strict=True)}
+    assert ends[-1] == len(obs)
+    np.testing.assert_array_equal(seen["last action"], actions[1, 0])
+    np.testing.assert_array_equal(seen["action 2 steps ago"], actions[0, 0])
+
+
 def test_invalid_options_are_refused() -> None:
     mistakes: list[dict[str, Any]] = [{"action_history": 0}, {"mass_spread": 0.9}, {"force": -1.0}, {"period": 3.0}]
     for wrong in mistakes:

@@ -149,6 +149,25 @@ def test_a_task_with_a_goal_reward_has_goals() -> None:
         replace(task, goal_reward=lambda *_: (np.zeros(1), None))("InvertedPendulum-v5")
 
 
+@pytest.mark.parametrize("task", ["FetchReach-v4", "FetchPush-v4", "FetchPickAndPlace-v4"])
+def test_signals_say_what_is_seen_and_done(task: str) -> None:
+    with headrace.make(task, num_envs=1, seed=3, flat_observation=True) as pool:
+        told, rows = pool.spec.signals, [np.array(pool.reset()[0][0])]
+        action = np.array([[0.5, -0.5, 0.5, 0.0]])
+        rows += [np.array(pool.step(action)[0][0]) for _ in range(4)]
+        assert sum(part.size for part in told.observation) == len(rows[0]) and told.rate_hz == 25
+        ends = np.cumsum([part.size for part in told.observation])[:-1]
+        names = [part.name for part in told.observation]
+        before, seen = (dict(zip(names, np.split(row, ends), strict=True)) for row in rows[-2:])
+    hand, thing = seen["place of the gripper"], seen.get("place of the object")
+    np.testing.assert_array_equal(seen["achieved goal"], hand if thing is None else thing)
+    if thing is not None:
+        np.testing.assert_allclose(seen["place of the object from the gripper"], thing - hand)
+    moved = hand - before["place of the gripper"]
+    assert (moved * seen["velocity of the gripper"] > 0).all() and (moved * action[0, :3] > 0).all()
+    assert (np.abs(moved) < [control.scale for control in told.action[:3]]).all()
+
+
 def test_a_missing_package_is_named() -> None:
     with (
         patch("headrace.envs.gymnasium_robotics.common.find_spec", return_value=None),

@@ -95,6 +95,23 @@ def test_a_reached_goal_is_followed_by_another() -> None:
         assert (np.linalg.norm(obs["desired_goal"] - obs["achieved_goal"], axis=1) > 0.45).all()
 
 
+@pytest.mark.parametrize("task", ["PointMaze_UMaze-v3", "AntMaze_UMaze-v5"])
+def test_signals_say_what_is_seen_and_what_is_moved(task: str) -> None:
+    with headrace.make(task, num_envs=1, seed=3, flat_observation=True) as pool:
+        pool.reset()
+        obs = np.array(pool.step(np.full((1, *pool.action_space.shape), 0.3))[0][0])
+        told, state = pool.spec.signals, pool.state_arrays()
+        ends = np.cumsum([part.size for part in told.observation])
+        seen = {part.name: obs[end - part.size : end] for part, end in zip(told.observation, ends, strict=True)}
+        assert ends[-1] == len(obs) and len(told.action) == pool.action_space.shape[0]
+        joints = "slides" if task.startswith("Point") else "joints"
+        last = len(seen[f"velocities of {joints}"])
+        np.testing.assert_array_equal(seen["achieved goal"], state["qpos"][0, :2])
+        np.testing.assert_array_equal(seen["desired goal"], state["goal"][0])
+        np.testing.assert_array_equal(seen[f"velocities of {joints}"], state["qvel"][0, -last:])
+    assert {(control.unit, control.scale) for control in told.action} == {("N", 100.0) if last == 2 else ("N m", 150.0)}
+
+
 @pytest.mark.parametrize("options", [{}, {"reward_type": "dense"}, {"continuing_task": False}])
 def test_rewards_and_ends_of_other_goals_are_the_environments(options: dict[str, Any]) -> None:
     task = "PointMaze_Open-v3"

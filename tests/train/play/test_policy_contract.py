@@ -86,13 +86,27 @@ def test_what_a_robot_sees_of_its_actions_is_the_one_that_the_contract_names(tas
 
 @pytest.mark.parametrize("task", ["Ant-v5", "Humanoid-v5", "Pusher-v5", "Reacher-v4", "InvertedDoublePendulum-v5",
                                   "HalfCheetah-v5", "Swimmer-v5", "T1Flat-v0", "G1Nano-v0", "CartPole-v1",
-                                  "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3"])  # fmt: skip
+                                  "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3",
+                                  "Crazyflie-v0", "CrazyflieCurve-v0"])  # fmt: skip
 def test_the_parts_are_the_whole_observation(task: str):
     spec = headrace.make_spec(task)
     assert sum(part.size for part in spec.signals.observation) == math.prod(spec.observation.shape or ())
     assert spec.signals.rate_hz > 0
     if isinstance(spec.action, gym.spaces.Box):
         assert len(spec.signals.action) == spec.action.shape[0]
+
+
+def test_what_accelerates_a_car_is_in_the_contracts_units():
+    """Beside gravity on the track; without a time of its own, the world has no rate."""
+    with headrace.make("MountainCarContinuous-v0", num_envs=1, seed=0) as pool:
+        (place, before), action = pool.reset()[0][0], np.float32(0.7)
+        (_, velocity), *_ = np.array(pool.step(np.array([[action]]))[0])
+        (control,) = pool.spec.signals.action
+        gained = velocity - before + 0.0025 * math.cos(3 * place)
+        assert gained == pytest.approx(control.scale * action, abs=1e-7) and control.unit == "1/step²"
+        assert pool.spec.signals.rate_hz == 0
+    names = [(part.name, part.unit) for part in headrace.make_spec("MountainCar-v0").signals.observation]
+    assert names == [("position", ""), ("velocity", "1/step")]
 
 
 def test_positions_and_velocities_are_where_the_contract_has_them():

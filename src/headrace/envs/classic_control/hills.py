@@ -1,4 +1,4 @@
-"""The observation space and the rendering that both mountain car tasks share, as in Gymnasium."""
+"""The observation space, its parts and the rendering that both mountain car tasks share, as in Gymnasium."""
 
 import math
 
@@ -6,10 +6,13 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.envs.drawing import BLACK, Canvas, Point, box
+from headrace.pool.signals import numbers
 
 LEFT, RIGHT = -1.2, 0.6
 SCALE = 600 / (RIGHT - LEFT)
 OBSERVATION = gym.spaces.Box(np.array([LEFT, -0.07], np.float32), np.array([RIGHT, 0.07], np.float32), dtype=np.float32)
+SEEN = numbers(position="", velocity="1/step")
+"""the track has no unit, and the world no time of its own"""
 
 
 def draw(position: float, goal: float) -> np.ndarray:

@@ -16,6 +16,7 @@ import warp as wp
 
 from headrace.envs.classic_control import hills
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, decimal, uniform
+from headrace.pool.signals import Signals
 
 MIN_POSITION = wp.constant(wp.float64(-1.2))
 MAX_POSITION = wp.constant(wp.float64(0.6))
@@ -77,4 +78,8 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 BOUNDS = {"position": (-1.2, 0.6), "velocity": (-0.07, 0.07)}
 ENV = KernelEnv("MountainCar", State, View, reset, step, observe, render, bounds=BOUNDS)
-TASKS = {"MountainCar-v0": KernelTask(ENV, hills.OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=200)}
+TASKS = {
+    "MountainCar-v0": KernelTask(
+        ENV, hills.OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=200, signals=Signals(hills.SEEN)
+    )
+}

@@ -16,6 +16,7 @@ import warp as wp
 
 from headrace.envs.classic_control import hills
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, decimal, uniform
+from headrace.pool.signals import Control, Signals
 
 MIN_POSITION = wp.constant(wp.float32(-1.2))
 MAX_POSITION = wp.constant(wp.float32(0.6))
@@ -80,4 +81,9 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 BOUNDS = {"position": (-1.2, 0.6), "velocity": (-0.07, 0.07)}
 ENV = KernelEnv("MountainCarContinuous", State, View, reset, step, observe, render, bounds=BOUNDS)
-TASKS = {"MountainCarContinuous-v0": KernelTask(ENV, hills.OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=999)}
+SIGNALS = Signals(hills.SEEN, (Control("acceleration", "1/step²", float(POWER)),))
+TASKS = {
+    "MountainCarContinuous-v0": KernelTask(
+        ENV, hills.OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=999, signals=SIGNALS
+    )
+}

@@ -23,6 +23,7 @@ Options:
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -34,6 +35,7 @@ from headrace.envs.crazyflie.drawing import picture
 from headrace.envs.crazyflie.flight import Craft, Motion
 from headrace.pool.executors.kernels import Field, KernelEnv, KernelTask, Option, Streams, normal, uniform
 from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.signals import Control, Part, Signals
 
 TWO_PI = wp.constant(2.0 * math.pi)
 AHEAD = wp.constant(0.2)  # s between the points of the curve that are observed
@@ -312,6 +314,27 @@ def observation(points: int) -> Any:
     )
 
 
+def signals(points: int, options: Mapping[str, Any]) -> Signals:
+    """Returns what the numbers are, with so many points of the curve in an observation."""
+    last = range(1, options["action_history"] + 1)
+    return Signals(
+        (
+            Part("place relative to the target", (3,), "m", AXES),
+            Part("rotation matrix from the body's frame to the world's", (3, 3)),
+            Part("velocity relative to the target's", (3,), "m/s", AXES),
+            Part("angular velocity in the body's frame", (3,), "rad/s", AXES),
+            *(Part(f"action {i} steps ago" if i > 1 else "last action", (4,), "", ROTORS) for i in last),
+            *(
+                Part(f"place relative to the target in {i * AHEAD:.1f} s", (3,), "m", AXES)
+                for i in range(1, points + 1)
+            ),
+        ),
+        tuple(Control(f"speed of the rotor {rotor}, of the greatest", "", 0.5, 0.5) for rotor in ROTORS),
+        rate_hz=1 / flight.DT,
+    )
+
+
+AXES, ROTORS = ("x", "y", "z"), ("right in front", "right behind", "left behind", "left in front")
 SPREAD = Option(0.0, 0.0, 0.5)
 CRAFT = {
     "action_history": Option(1, 1, 100),
@@ -356,6 +379,7 @@ def _task(name: str, points: int, constants: Mapping[str, float], options: Mappi
         options={**CRAFT, **options},
         max_episode_steps=500,
         render_fps=100,
+        signals=partial(signals, points),
     )
 
 

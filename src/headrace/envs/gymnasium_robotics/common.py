@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.options import Option
+from headrace.pool.signals import Part
 
 SPARSE, DENSE = "sparse", "dense"
 OPTIONS = {"reward_type": Option(SPARSE, choices=(SPARSE, DENSE)), "flat_observation": False}
@@ -18,6 +19,11 @@ def goal_space(goal: int, observation: int) -> gym.spaces.Dict:
     """Returns the space of observations with goals of so many numbers, in the order in which Gymnasium flattens it."""
     sizes = {"achieved_goal": goal, "desired_goal": goal, "observation": observation}
     return gym.spaces.Dict(OrderedDict((key, unbounded(size)) for key, size in sizes.items()))
+
+
+def goal_parts(axes: tuple[str, ...]) -> tuple[Part, ...]:
+    """Returns the parts of an observation that are places: the achieved goal and the desired one."""
+    return tuple(Part(f"{which} goal", (len(axes),), "m", axes) for which in ("achieved", "desired"))
 
 
 def unbounded(size: int) -> gym.spaces.Box:

@@ -17,10 +17,10 @@ import gymnasium as gym
 import numpy as np
 import warp as wp
 
-from headrace.envs.gymnasium_robotics.common import DENSE, OPTIONS, assets, goal_space
+from headrace.envs.gymnasium_robotics.common import DENSE, OPTIONS, assets, goal_parts, goal_space
 from headrace.envs.mujoco.common import load_model
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask, Streams, uniform
+from headrace.pool.executors.mujoco import Camera, Control, MujocoEnv, MujocoTask, Part, Signals, Streams, uniform
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.spec import Field
 
@@ -300,6 +300,29 @@ def env_of(numbers: Numbers, options: Mapping[str, Any], model: Any) -> MujocoEn
     )  # fmt: skip
 
 
+AXES, FINGERS = ("x", "y", "z"), ("right", "left")
+
+
+def signals_of(numbers: Numbers, options: Mapping[str, Any], model: Any) -> Signals:
+    """Returns what the numbers are. Velocities are what is moved in a step of the task's own length, of 0.04 s."""
+    hand, thing, drift = Part("place of the gripper", (3,), "m", AXES), (), ()
+    if numbers.thing is not None:
+        thing = tuple(Part(f"place of the object{what}", (3,), "m", AXES) for what in ("", " from the gripper"))
+        drift = (
+            Part("angles of the object", (3,), "rad", AXES),
+            Part("velocity of the object from the gripper", (3,), "m/step", AXES),
+            Part("angular velocity of the object", (3,), "rad/step", AXES),
+        )
+    fingers = Part("places of the fingers", (2,), "m", FINGERS)
+    speeds = (
+        Part("velocity of the gripper", (3,), "m/step", AXES),
+        Part("velocities of the fingers", (2,), "m/step", FINGERS),
+    )
+    grasp = Control("fingers, which stay shut") if numbers.shut else Control("change of the fingers' places", "m")
+    moves = (Control(f"change of the gripper's place along {axis}", "m", REACH) for axis in AXES)
+    return Signals((*goal_parts(AXES), hand, *thing, fingers, *drift, *speeds), (*moves, grasp))
+
+
 def goal_reward(
     options: Mapping[str, Any], achieved: np.ndarray, desired: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -325,6 +348,7 @@ TASKS = {
         partial(env_of, numbers), partial(model_of, model), goal_space(3, 10 if numbers.thing is None else 25),
         (Field("is_success", np.dtype(np.float32)),), OPTIONS,
         frame_skip=FRAME_SKIP, max_episode_steps=50, camera=VIEWED, goal_reward=goal_reward,
+        signals=partial(signals_of, numbers),
     )
     for name, (model, numbers) in KINDS.items()
 }  # fmt: skip

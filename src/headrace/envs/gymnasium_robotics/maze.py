@@ -16,11 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from headrace.envs.gymnasium_robotics.common import DENSE, OPTIONS, assets, goal_space
+from headrace.envs.gymnasium_robotics.common import DENSE, OPTIONS, assets, goal_parts, goal_space
 from headrace.envs.gymnasium_robotics.maps import MAPS
 from headrace.envs.mujoco.common import copy_row, warnings_dropped
+from headrace.envs.mujoco.signals import FORCES, of_bodies
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask, Streams, integers, uniform
+from headrace.pool.executors.mujoco import (
+    Camera,
+    Control,
+    MujocoEnv,
+    MujocoTask,
+    Signals,
+    Streams,
+    integers,
+    joint_parts,
+    uniform,
+)
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.spec import Field
 
@@ -216,6 +227,16 @@ def env_of(maze: Maze, ant: bool, options: Mapping[str, Any], model: Any) -> Muj
     )  # fmt: skip
 
 
+def signals_of(ant: bool, options: Mapping[str, Any], model: Any) -> Signals:
+    """Returns what the numbers are; what moves the ant its model says."""
+    goals = goal_parts(("x", "y"))
+    if ant:
+        return Signals((*goals, *joint_parts(model, 2), *of_bodies(model, 1, f"{FORCES}, clipped", 6, "N m, N")))
+    gears = model.actuator_gear[:, 0]
+    forces = (Control(f"force along {axis}", "N", float(gear)) for axis, gear in zip("xy", gears, strict=True))
+    return Signals((*goals, *joint_parts(model)), tuple(forces))
+
+
 def goal_reward(
     options: Mapping[str, Any], achieved: np.ndarray, desired: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -249,6 +270,7 @@ def in_maze(name: str, ant: bool, limit: int) -> MujocoTask:
         partial(env_of, maze, ant), lambda options: maze.model(file()), goal_space(2, 105 if ant else 4), flags,
         OPTIONS | {"continuing_task": True, "reset_target": False},
         frame_skip=5 if ant else 1, max_episode_steps=limit, camera=camera, goal_reward=goal_reward,
+        signals=partial(signals_of, ant),
     )  # fmt: skip
 
 
