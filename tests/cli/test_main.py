@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import subprocess
@@ -11,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from headrace.cli.main import COMMANDS, main
+from headrace.cli.main import ALLOCATIONS, COMMANDS, main
 from headrace.native_modules import NEVER, NativeModule
 
 
@@ -33,6 +34,17 @@ def test_every_command_has_help_with_examples(command: str, capsys: pytest.Captu
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("headrace ")
+
+
+def test_only_the_whole_program_searches_less_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a function, the command leaves the caller's collector as it is."""
+    set_to: list[int] = []
+    at_exit: list[object] = []
+    monkeypatch.setattr("gc.set_threshold", lambda young, *_: set_to.append(young))
+    monkeypatch.setattr("atexit.register", at_exit.append)
+    assert main(["--version"]) == 0 and not set_to and not at_exit
+    monkeypatch.setattr(sys, "argv", ["headrace", "--version"])
+    assert main() == 0 and set_to == [ALLOCATIONS] and at_exit == [gc.freeze]
 
 
 def test_wrong_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,8 @@ Exit status: 0 done, 1 the command failed, 2 a wrong name or option, 130 stopped
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -45,6 +47,8 @@ LISTING_OPTIONS = {"-h", "--help", "--help-all", "--list"}
 """commands, and options of any command, that only tell: nothing is compiled for them"""
 EXTRAS: dict[str, str] = {**dict.fromkeys(TRAIN, "train"), "optuna": "sweep"}
 """a module that may be missing → the extra that installs it"""
+ALLOCATIONS = 50_000
+"""objects between two searches for garbage, as importing torch makes many objects and no garbage"""
 EXAMPLES = (
     ("headrace envs cart", "list the tasks with 'cart' in their name"),
     ("headrace train CartPole-v1", "train an agent within a minute"),
@@ -64,6 +68,9 @@ EXAMPLES = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``headrace`` with these arguments, by default those of the process, and returns its exit status."""
+    if argv is None:  # this is the whole program, of which Python's searches for garbage take a fifth
+        gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
+        atexit.register(gc.freeze)  # the last searches, over all modules, then find nothing to look at
     args = list(map(_at_home, sys.argv[1:] if argv is None else argv))
     if not args or args[0] in ("-h", "--help", "help"):
         _print_help()
