@@ -9,6 +9,7 @@ import pytest
 
 import headrace
 from headrace.cli.main import main
+from headrace.errors import OptionError
 from headrace.train.runs import zoo
 from headrace.train.runs.files import read
 
@@ -25,9 +26,39 @@ def test_the_agents_are_listed_and_one_is_told(capsys: Any, monkeypatch: pytest.
         assert f"headrace train {NAME} --seed" in said and "MIT" in said and "SHA-256" in said
     assert main(["zoo", "CartPol"]) == 2
     assert "did you mean zoo:CartPole-v1?" in capsys.readouterr().err
+    assert main(["zoo", "Pong-v5"]) == 2
+    assert (
+        "no agent 'Pong-v5'; headrace zoo lists them, and headrace train Pong-v5 makes one" in capsys.readouterr().err
+    )
+    assert main(["zoo", "zoo:"]) == 2
+    assert "which agent? zoo:NAME, such as zoo:Acrobot-v1" in capsys.readouterr().err
     monkeypatch.setattr(zoo, "home", lambda: None)
     assert main(["zoo"]) == 2
     assert "pip install 'headrace[zoo]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Cartpole-v1", "CartPole-v1"),
+        ("Zoo:CartPole-v1", "zoo:CartPole-v1"),
+        ("zoo/Ant-v5", "zoo:Ant-v5"),
+    ],
+)
+def test_a_slip_in_what_is_to_be_played_is_answered(
+    name: str, meant: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["play", name]) == 2
+    assert f"there is no folder {name} (did you mean {meant}?)" in capsys.readouterr().err
+
+
+def test_an_agent_is_no_task_to_train_in(capsys: Any) -> None:
+    words = f"zoo:{NAME} is an agent, and no task: headrace train {NAME} --load zoo:{NAME} begins with its networks"
+    assert main(["train", f"zoo:{NAME}"]) == 2
+    assert words in capsys.readouterr().err
+    with pytest.raises(OptionError, match=words):
+        headrace.train(f"zoo:{NAME}")
 
 
 def test_an_agent_is_played_and_its_files_are_written_here(

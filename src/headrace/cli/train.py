@@ -30,6 +30,7 @@ from headrace.train import Result, resume, train
 from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.place import place, refuse
 from headrace.train.recipes.make import DECIDING, make_config
+from headrace.train.runs import zoo
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.trust import admit
 from headrace.train.runs.words import return_text
@@ -228,6 +229,7 @@ def parse(argv: list[str]) -> RunArgs:
         config = RunFolder.open(named["resume"], trust=trust, training=True)[1]
         return dataclasses.replace(_parse_over(vars(config), argv), trust=trust)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
+    zoo.check_task(task)
     # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
     if args.task != task:

@@ -28,6 +28,7 @@ from headrace.train.processes.place import place
 from headrace.train.recipes.make import make_config
 from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.result import Result
+from headrace.train.runs import zoo
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import is_newer
 from headrace.train.runs.folder import RunFolder
@@ -91,6 +92,7 @@ def launch(
 def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:
     """Trains in a new run folder; raises as `headrace.train.train`."""
     check_task(task)
+    zoo.check_task(task)
     family(task)  # what is misspelt is answered before anything imports torch
     make_config(task, **overrides)
     preload_workers(task, overrides)

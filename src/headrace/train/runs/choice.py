@@ -8,11 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.errors import OptionError
-from headrace.pool.registry import is_registered
+from headrace.pool.registry import is_registered, list_all_envs
+from headrace.pool.suggestions import close_names
 from headrace.train.runs import files, zoo
 from headrace.train.runs.folder import SEVERAL, folder_path, ranked_runs
 
 DEFAULT_FOLDER = Path("runs")
+ALIKE = 0.85
+"""likeness of a wrong name to a task or an agent, from which on it counts as misspelt"""
 DEPTH = 3  # levels of folders below a given one that are searched for runs
 
 
@@ -33,7 +36,12 @@ def chosen_run(run_dir: str | Path) -> tuple[Path, str]:
     if not folder.exists() and is_registered(str(run_dir)):
         return _newest_of(str(run_dir)), f"the newest run of {run_dir}"
     if folder == DEFAULT_FOLDER and not folder.is_dir():
-        raise OptionError(f"there is no folder {folder} here: name a run, or train one with headrace train TASK")
+        raise OptionError(
+            f"there is no folder {folder} here: name a run or an agent of headrace zoo, or train one with headrace "
+            "train TASK"
+        )
+    if not folder.exists() and (meant := _meant(str(run_dir))):
+        raise OptionError(f"there is no folder {folder} (did you mean {meant}?)")
     runs = [run for run in find_runs([folder]) if any((run / "checkpoints").glob("step-*"))]
     if not runs:
         raise OptionError(f"no run in {folder} has a checkpoint yet")
@@ -41,6 +49,12 @@ def chosen_run(run_dir: str | Path) -> tuple[Path, str]:
     if best and any((folder / name).is_file() for name in SEVERAL):
         return best[0], f"the best of {len(best)} in {folder}"
     return _newest(runs), f"the newest run in {folder}"
+
+
+def _meant(name: str) -> str:
+    """Returns the agent of the zoo or the task of which a wrong name is a slip, in whatever case; empty if of none."""
+    names = {each.lower(): each for each in (*list_all_envs(), *(zoo.PREFIX + each for each in zoo.agents()))}
+    return next((names[each] for each in close_names(name.lower(), names, 1, ALIKE)), "")
 
 
 def _newest_of(task: str) -> Path:

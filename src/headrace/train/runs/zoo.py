@@ -17,6 +17,7 @@ from pathlib import Path
 from headrace.errors import OptionError, StateError
 from headrace.native_modules import checkout
 from headrace.pool.cache import cache_folder
+from headrace.pool.registry import is_registered
 from headrace.pool.suggestions import nearest
 from headrace.train.runs import files
 from headrace.train.runs.words import return_text
@@ -107,9 +108,20 @@ def agent_folder(name: str) -> Path:
     known = installed()
     if name in known:
         return known[name]
-    close = nearest(name, known, 3)
+    if not name:
+        raise OptionError(f"which agent? {PREFIX}NAME, such as {PREFIX}{next(iter(known))}; headrace zoo lists them")
+    close = [] if is_registered(name) else nearest(name, known, 3)
     hint = f" (did you mean {' or '.join(PREFIX + each for each in close)}?)" if close else ""
-    raise OptionError(f"the zoo has no agent {name!r}{hint}; headrace zoo lists them")
+    made = f", and headrace train {name} makes one" if is_registered(name) else ""
+    raise OptionError(f"the zoo has no agent {name!r}{hint}; headrace zoo lists them{made}")
+
+
+def check_task(task: str) -> None:
+    """Raises `OptionError` where an agent is named in place of a task to train in."""
+    if task.startswith(PREFIX) and (name := task.removeprefix(PREFIX)) in agents():
+        raise OptionError(
+            f"{task} is an agent, and no task: headrace train {name} --load {task} begins with its networks"
+        )
 
 
 def is_agent(folder: Path) -> bool:
