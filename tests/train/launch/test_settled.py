@@ -200,7 +200,7 @@ def test_observations_of_several_parts_are_learnt_from_as_one_array(tmp_path: Pa
 )
 def test_options_that_are_added_to_the_recipes_replace_none(options: dict[str, Any], replaces: bool) -> None:
     (told,) = (words for words in check_request("CheetahRun-v1", {"env_options": options}).remarks if "recipe" in words)
-    assert told.startswith("sac, recipe CheetahRun-v1 from pixels")
+    assert told.startswith("ppo, recipe CheetahRun-v1 from pixels")
     assert told.endswith("your env_options in place of the recipe's") == replaces
 
 

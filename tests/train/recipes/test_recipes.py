@@ -146,10 +146,10 @@ def test_rollouts_of_slow_steps_are_short(own: str) -> None:
         ("BabyAI-GoTo-v0", PIXELS | {"algo": "dqn"}, "dqn", "default", ""),
         ("Swimmer-v5", PIXELS, "ppo", "fast", "mujoco"),  # which has no others for pictures
         ("CheetahRun-v1", {}, "ppo", "fast", "dm_control"),
-        ("CheetahRun-v1", PIXELS, "sac", "default", "CheetahRun-v1 from pixels"),  # another algorithm
-        ("WalkerRun-v1", PIXELS, "sac", "default", "dm_control from pixels"),
-        ("CheetahRun-v1", PIXELS | {"algo": "ppo"}, "ppo", "default", "dm_control"),
-        ("Go1Flat-v0", PIXELS, "sac", "default", "robots from pixels"),
+        ("CheetahRun-v1", PIXELS, "ppo", "fast", "CheetahRun-v1 from pixels"),
+        ("WalkerRun-v1", PIXELS, "ppo", "fast", "dm_control from pixels"),
+        ("CheetahRun-v1", PIXELS | {"algo": "sac"}, "sac", "default", "CheetahRun-v1 from pixels"),
+        ("Go1Flat-v0", PIXELS, "sac", "default", "robots from pixels"),  # another algorithm
         ("Go1Flat-v0", PIXELS | {"algo": "ppo", "preset": "fast"}, "ppo", "fast", "robots from pixels"),
         ("Nothing-v0", {}, "ppo", "default", ""),
     ],
@@ -168,7 +168,7 @@ def test_every_recipe_is_of_an_algorithm_that_has_its_preset() -> None:
     for key in keys():
         algo, preset, own = recipe_at(key)
         assert own == key and preset in find_settings(algo).presets
-    assert recipe_at("dm_control from pixels").algo == "sac" != recipe_at("dm_control").algo
+    assert recipe_at("robots from pixels").algo == "sac" != recipe_at("robots").algo
     assert {key.removesuffix(FROM_PIXELS) for key in RECIPES} <= {"", *FAMILIES, *recipes.KINDS}
 
 

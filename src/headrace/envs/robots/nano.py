@@ -58,6 +58,7 @@ SERVOS = {
 }  # fmt: skip
 """part of a leg → stiffness, Nm/rad, and damping, Nms/rad"""
 STANCE = wp.constant(F(0.55))  # the part of a stride in which a foot is to stand
+MOST = 4.0  # the greatest action: within nanoG1's own 1, hips stay at their bounds, and no leg is swung forwards
 BASE_HEIGHT = wp.constant(F(0.78))  # m
 LEANT, STEEPNESS = wp.constant(F(0.75)), wp.constant(F(4.0))  # how upright leaning is penalised, and how soon wholly
 
@@ -156,4 +157,4 @@ NANO = replace(
     forces=(),
     reads=(),
 )
-TASKS = {"G1Nano-v0": walking(NANO, step, TERMS, clipped=False, noise=0.0, alive=3.0, tilt=53.13, height=0.35)}
+TASKS = {"G1Nano-v0": walking(NANO, step, TERMS, clipped=False, noise=0.0, alive=3.0, tilt=53.13, height=0.35, most=MOST)}
