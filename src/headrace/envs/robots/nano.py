@@ -2,7 +2,7 @@
 
 nanoG1 (https://github.com/kingjulio8238/nanoG1, MIT) has such a humanoid walk after some 75 million steps; its weights
 are those of its recipe, and the pose and the legs' servos those of its deploy/deploy_g1.py. Physics, observations and
-commands are those of `walker`, as for all robots here.
+commands are those of `walker`, as for all robots here. Actions may be four times as large as nanoG1's.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -58,7 +58,7 @@ SERVOS = {
 }  # fmt: skip
 """part of a leg → stiffness, Nm/rad, and damping, Nms/rad"""
 STANCE = wp.constant(F(0.55))  # the part of a stride in which a foot is to stand
-MOST = 4.0  # the greatest action: within nanoG1's own 1, hips stay at their bounds, and no leg is swung forwards
+MOST = 4.0  # the greatest action: within nanoG1's 1, hips stay at their bounds, and no leg is swung forwards
 BASE_HEIGHT = wp.constant(F(0.78))  # m
 LEANT, STEEPNESS = wp.constant(F(0.75)), wp.constant(F(4.0))  # how upright leaning is penalised, and how soon wholly
 
@@ -157,4 +157,6 @@ NANO = replace(
     forces=(),
     reads=(),
 )
-TASKS = {"G1Nano-v0": walking(NANO, step, TERMS, clipped=False, noise=0.0, alive=3.0, tilt=53.13, height=0.35, most=MOST)}
+TASKS = {
+    "G1Nano-v0": walking(NANO, step, TERMS, most=MOST, clipped=False, noise=0.0, alive=3.0, tilt=53.13, height=0.35)
+}
