@@ -79,12 +79,12 @@ def test_the_algorithms_defaults_hold_wherever_the_option_stands() -> None:
 
 def test_options_of_the_task_choose_its_recipe() -> None:
     """That of pictures is another algorithm here; runs of several seeds are given its name."""
-    pictured = parse("CheetahRun-v1", "--option", "render_width=84", "--option=from_pixels=True", "--n-step", "2")
+    pictured = parse("Go1Flat-v0", "--option", "render_width=84", "--option=from_pixels=True", "--n-step", "2")
     options = {"render_width": 84, "from_pixels": True}
     chosen = {"algo": "sac", "network": "auto", "preset": "default"}
     assert overrides(pictured) == chosen | {"n_step": 2, "env_options": options}
-    assert pictured.values["trunk"] == make_config("CheetahRun-v1", env_options=options).trunk == "strided"
-    assert overrides(parse("CheetahRun-v1"))["algo"] == "ppo"
+    assert pictured.values["trunk"] == make_config("Go1Flat-v0", env_options=options).trunk == "strided"
+    assert overrides(parse("Go1Flat-v0"))["algo"] == "ppo"
 
 
 def test_a_preset_gives_the_defaults_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
