@@ -54,6 +54,23 @@ def test_an_environment_without_rendering_is_played(tmp_path: Path, capsys: Any)
     assert main(["play", str(tmp_path / "run"), "--video", str(tmp_path / "asked.mp4")]) == 2
 
 
+def test_options_of_the_task_replace_those_of_the_run(tmp_path: Path, capsys: Any) -> None:
+    run = str(tmp_path / "run")
+    headrace.train("InvertedPendulum-v5", run_dir=run, **TINY)
+    log = ["--log", "qpos", "--log-file", str(tmp_path / "log.npz")]
+    assert main(["play", run, "--option", "max_episode_steps=3", "--video", str(tmp_path / "a.mp4"), *log]) == 0
+    said = capsys.readouterr().out
+    assert "mean return 3" in said and "3 steps of InvertedPendulum-v5" in said, said
+    assert len(np.load(tmp_path / "log.npz")["reward"]) == 3
+    for option, words in (
+        ("frame_stack=2", "the agent learnt"),
+        ("max_steps=3", "InvertedPendulum-v5 has no option"),
+        ("gravity", "name=value"),
+    ):
+        assert main(["play", run, "--no-film", "--option", option]) == 2
+        assert words in capsys.readouterr().err
+
+
 def test_play_names_the_option_sample_for_a_policy_that_needs_drawn_actions(tmp_path: Path, capsys: Any) -> None:
     settings: dict[str, Any] = {**TINY, "total_steps": 1_000, "evaluate_episodes": 0}  # so that training judges
     headrace.train(f"{__file__}:Fickle", run_dir=tmp_path / "run", **settings)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headrace.cli.options import check_file, optional, parse_args
+from headrace.cli.options import TaskOptions, check_file, optional, parse_args, parse_options
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
@@ -55,6 +55,7 @@ class PlayArgs:
       headrace play runs/mine --video pong.mp4
       headrace play runs/tag --log x,y --log-env 3 --log-file episode.npz
       headrace play runs/cheetah --3d --checkpoint newest
+      headrace play zoo:Go1Flat-v0 --option push=0.5
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = choice.DEFAULT_FOLDER
@@ -80,6 +81,7 @@ class PlayArgs:
     """show a robot in 3D in a browser until Ctrl-C, without printing or recording; needs headrace[viewer3d]"""
     port: int = 0
     """with --3d, the port of the page; 0 for a free one"""
+    option: TaskOptions = ()
     max_steps: Annotated[int | None, optional("INT")] = None
     """maximal number of agent steps in a video; by default 1500, and 300 of an agent of the zoo"""
     trust: bool = False
@@ -118,6 +120,7 @@ def run(argv: list[str]) -> int:
             deterministic=not args.sample,
             seed=args.seed,
             which=args.checkpoint,
+            env_options=parse_options(args.option),
             trust=trust,
             shown=show,
         )
@@ -214,7 +217,8 @@ def _show_in_3d(args: PlayArgs, trust: bool) -> int:
         raise OptionError("--3d needs mjviser: pip install 'headrace[viewer3d]'")
     from headrace.watch.robots import show
 
-    how = {"which": args.checkpoint, "deterministic": not args.sample, "seed": args.seed, "port": args.port}
+    how: dict[str, Any] = {"which": args.checkpoint, "deterministic": not args.sample, "seed": args.seed}
+    how |= {"port": args.port, "env_options": parse_options(args.option)}
     with contextlib.suppress(KeyboardInterrupt):
         show(args.run, **how, trust=trust, ready=lambda url: print(f"watch {url}   (Ctrl-C ends)", flush=True))
     return 0
@@ -234,6 +238,7 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
     most = args.max_steps or MOST_STEPS
     with _progress(console, "recording a video (--no-film: none)", most) as show:
         how: dict[str, Any] = {"max_steps": most, "seed": args.seed, "which": args.checkpoint, "trust": trust}
+        how["env_options"] = parse_options(args.option)
         path = record(args.run, **how, shown=shown)
     return path, steps
 
@@ -264,9 +269,8 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
 
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
-    arrays = log_episode(
-        args.run, names, args.log_env, seed=args.seed, deterministic=not args.sample, which=args.checkpoint, trust=trust
-    )
+    how: dict[str, Any] = {"which": args.checkpoint, "env_options": parse_options(args.option), "trust": trust}
+    arrays = log_episode(args.run, names, args.log_env, seed=args.seed, deterministic=not args.sample, **how)
     path = args.log_file or args.run / "episode.npz"
     with writing(path), replacing(path) as temporary, temporary.open("wb") as file:  # np.savez appends .npz to a path
         np.savez_compressed(file, allow_pickle=False, **arrays)

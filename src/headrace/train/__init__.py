@@ -152,6 +152,7 @@ def log_episode(
     seed: int = 1000,
     deterministic: bool = True,
     which: Literal["newest", "best"] = "best",
+    env_options: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> dict[str, np.ndarray]:
     """Plays one episode with the agent of a run, and returns the states, actions and rewards of all steps.
@@ -163,6 +164,7 @@ def log_episode(
         seed: seed of that pool.
         deterministic: take the most likely actions, instead of sampling them as in training.
         which: the ``"newest"`` or the ``"best"`` checkpoint.
+        env_options: options of the task in place of the run's, such as ``{"push": 0.5}``.
         trust: as in `resume`.
 
     Returns:
@@ -176,8 +178,9 @@ def log_episode(
     """
     from headrace.train.play.agent import load_checkpoint
     from headrace.train.play.episode_log import played_episode
+    from headrace.train.play.evaluate import opened
 
-    run, config = RunFolder.open(chosen_run(run_dir)[0], trust=trust)
+    run, config = opened(chosen_run(run_dir)[0], env_options, trust)
     return played_episode(config, load_checkpoint(run, which), names, env_id, seed, deterministic)
 
 

@@ -9,7 +9,7 @@ import contextlib
 import io
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from headrace.pool.executors.mujoco.arrows import COLOUR, HEADED, WIDTH
 from headrace.pool.pool import Pool
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
-from headrace.train.play.evaluate import playing_pool
-from headrace.train.runs.folder import RunFolder
+from headrace.train.play.evaluate import opened, playing_pool
 from headrace.train.runs.words import return_text
 from headrace.watch.player import LATE, Source
 from headrace.watch.steering import KEYS, PUSHES, STOP, Steering, slider_step
@@ -47,6 +46,7 @@ def show(
     deterministic: bool = True,
     seed: int = 1000,
     port: int = 0,
+    env_options: Mapping[str, Any] | None = None,
     trust: bool = False,
     ready: Callable[[str], object] = print,
     stop: Callable[[], bool] = lambda: False,
@@ -59,6 +59,7 @@ def show(
         deterministic: whether to take the most likely actions.
         seed: the seed of the environment.
         port: the port on this machine; 0 for any free port.
+        env_options: options of the task in place of the run's, such as ``{"push": 0.5}``.
         trust: as in `headrace.train.resume`.
         ready: a function that is called with the page's URL.
         stop: a function that is called at every step; playing ends when it returns True.
@@ -70,7 +71,7 @@ def show(
     """
     import viser
 
-    run, config = RunFolder.open(run_dir, trust=trust)
+    run, config = opened(run_dir, env_options, trust)
     source = Source(run, "live" if which == "newest" else which)
     with playing_pool(config, num_envs=1, num_threads=1, seed=seed, autoreset="next_step") as pool:
         model = _model_of(pool)

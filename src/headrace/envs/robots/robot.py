@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +36,7 @@ from headrace.pool.executors.mujoco import (
 )
 from headrace.pool.executors.mujoco.task import ROBOTS
 from headrace.pool.mirror import Mirror
-from headrace.pool.options import Option, Options, decimal
+from headrace.pool.options import Checked, Option, Options, decimal
 from headrace.pool.spec import Field
 
 QVEL = 6  # where speeds of joints begin, after the free one
@@ -286,7 +287,8 @@ def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror | Non
 
 def files(default: str) -> dict[str, Option]:
     """Returns the options of a robot whose model is a file."""
-    return {"xml_file": xml_file(default), "collisions": Option("feet", choices=("feet", ALL))}
+    looks = Checked("", check=os.fspath, wanted="a file's path, or the name of a robot of the Menagerie")
+    return {"xml_file": xml_file(default), "collisions": Option("feet", choices=("feet", ALL)), "looks": looks}
 
 
 def walking(

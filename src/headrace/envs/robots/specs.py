@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.envs.mujoco.common import model_path, warnings_dropped
+from headrace.envs.robots.looks import COLLISION, LOOK, dress
 from headrace.envs.robots.models import FOLDER
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.options import Options
@@ -15,14 +16,14 @@ from headrace.pool.options import Options
 QPOS = 7  # where angles of joints begin, after the free one
 ALL = "all"
 """the value of the option ``collisions`` with which a robot's whole body touches the ground"""
-LOOK, COLLISION = 2, 3  # groups of shapes
 TRACK, CHASE = "track", "chase"  # cameras that follow the robot; the second, from behind, turns with it
 
 
 def spec_of(options: Options) -> Any:
     """Returns the `mujoco.MjSpec` of the option ``xml_file``, with the shapes colliding that ``collisions`` wants.
 
-    All are those for collisions of a body, or else those by which it is drawn. They touch the ground alone.
+    All are those for collisions of a body, or else those by which it is drawn. They touch the ground alone. The option
+    ``looks`` adds meshes to be drawn in their place.
     """
     spec = library().MjSpec.from_file(str(model_path(options, FOLDER)))
     add_cameras(spec)
@@ -35,6 +36,8 @@ def spec_of(options: Options) -> Any:
             for geom in groups[0] or groups[1]:
                 if not (geom.contype or geom.conaffinity or geom.name in touching - {""}):
                     geom.conaffinity = 1
+    if options["looks"]:
+        dress(spec, options["looks"])
     return spec
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from headrace.errors import RecvTimeoutError, StateError
+from headrace.errors import OptionError, RecvTimeoutError, StateError
 from headrace.pool.make_pool import check_int
 from headrace.pool.pool import Pool
 from headrace.pool.registry import family_of
-from headrace.pool.structure import mapped
+from headrace.pool.structure import mapped, space_text
 from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over, lost_steps
 from headrace.train.collect.pools import make_pool
@@ -67,6 +67,7 @@ def evaluate(
     seed: int = 1000,
     which: str = "best",
     max_steps: int = MOST_STEPS,
+    env_options: Mapping[str, Any] | None = None,
     trust: bool = False,
     shown: Callable[[int, int], None] = lambda episodes, steps: None,
 ) -> Evaluation:
@@ -81,15 +82,16 @@ def evaluate(
         which: the ``"best"`` or the ``"newest"`` checkpoint, or the name of its folder, such as
             ``"step-000000040960"``.
         max_steps: maximum number of agent steps of one episode.
+        env_options: options of the task in place of the run's, such as ``{"push": 0.5}``.
         trust: as in `headrace.train.resume`.
         shown: called after each step with the number of finished episodes, and of steps that each environment took.
 
     Raises:
-        OptionError: there is no run, or it has no checkpoint yet.
+        OptionError: there is no run, it has no checkpoint yet, or its agent cannot play with these options.
         TrustError: as in `headrace.train.resume`.
     """
     check_int("episodes", episodes, 1)
-    run, config = RunFolder.open(run_dir, trust=trust)
+    run, config = opened(run_dir, env_options, trust)
     num_envs = min(episodes, MOST_ENVS)
     with playing_pool(config, lives=True, num_envs=num_envs, seed=seed) as pool:
         agent = Agent(config, pool.spec, load_checkpoint(run, which))
@@ -98,6 +100,26 @@ def evaluate(
         played = play_episodes(agent, pool, each, deterministic, max_steps, shown=shown)
     assert played is not None
     return played
+
+
+def opened(run_dir: str | Path, env_options: Mapping[str, Any] | None, trust: bool) -> tuple[RunFolder, Config]:
+    """Returns a run, and its settings with other options of its task.
+
+    Raises:
+        OptionError: there is no run, the task has no such option, or it changes the observations or actions.
+        TrustError: as in `headrace.train.resume`.
+    """
+    run, config = RunFolder.open(run_dir, trust=trust)
+    if not env_options:
+        return run, config
+    changed = config.replace(env_options={**config.env_options, **env_options})
+    ours, learnt = changed.build().spec, config.build().spec
+    for what in ("observation", "action"):
+        here, there = getattr(ours, what), getattr(learnt, what)
+        if here != there:
+            told = ", ".join(f"{name}={value!r}" for name, value in env_options.items())
+            raise OptionError(f"with {told} the {what} is {space_text(here)}; the agent learnt {space_text(there)}")
+    return run, changed
 
 
 def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> Pool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
-from headrace.train.play.evaluate import playing_pool
+from headrace.train.play.evaluate import opened, playing_pool
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.episodes import KeptEpisode, Kind, file_name, keep, kept
 from headrace.train.runs.files import is_newer, replacing
@@ -36,6 +36,7 @@ def record(
     max_steps: int = MOST_STEPS,
     seed: int = 1000,
     which: Literal["best", "newest"] = "best",
+    env_options: Mapping[str, Any] | None = None,
     trust: bool = False,
     shown: Callable[[int], None] = lambda steps: None,
 ) -> Path:
@@ -44,6 +45,7 @@ def record(
     Args:
         max_steps: maximum number of agent steps.
         which: the ``"best"`` or the ``"newest"`` checkpoint.
+        env_options: as in `evaluate.evaluate`.
         trust: as in `headrace.train.resume`.
         shown: called with the number of each recorded agent step.
 
@@ -52,7 +54,7 @@ def record(
         RenderError: the task has no rendering.
         TrustError: as in `headrace.train.resume`.
     """
-    run, config = RunFolder.open(run_dir, trust=trust)
+    run, config = opened(run_dir, env_options, trust)
     point = load_checkpoint(run, which)
     with playing_pool(config, lives=True, num_envs=1, seed=seed, **plain(config)) as pool:
         agent = Agent(config, pool.spec, point)
