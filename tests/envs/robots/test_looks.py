@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from headrace.errors import OptionError
 NAMES = {"Go1Flat-v0": "unitree_go1", "G1Nano-v0": "unitree_g1", "T1Flat-v0": "booster_t1"}
 
 
-def played(task: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
+def played(task: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """Observations of some steps [20, 2, size], and the last picture."""
     seen = []
     with headrace.make(
