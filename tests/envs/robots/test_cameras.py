@@ -17,7 +17,7 @@ BODY = "<body pos='0 0 1'><freejoint/><geom size='.1'/></body>"
 
 
 def model_of(file: str) -> mujoco.MjModel:
-    return compiled(None, {"xml_file": file, "collisions": "feet", "looks": ""})
+    return compiled(None, {"xml_file": file, "collisions": "feet", "render_looks": ""})
 
 
 @pytest.mark.parametrize("robot", ROBOTS)

@@ -32,19 +32,29 @@ def played(task: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
 def test_meshes_change_the_picture_and_no_bit_of_a_step(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file = menagerie_of(NAMES[task])
     shapes, drawn = played(task)
-    by_file, with_meshes = played(task, looks=str(file))
+    by_file, with_meshes = played(task, render_looks=str(file))
     assert np.array_equal(shapes, by_file)
     assert (drawn != with_meshes).any(-1).mean() > 0.01
     monkeypatch.setenv("MENAGERIE_ROOT", str(file.parents[1]))
-    _, by_name = played(task, looks=NAMES[task])
+    _, by_name = played(task, render_looks=NAMES[task])
     assert np.array_equal(by_name, with_meshes)
 
 
 def test_the_whole_body_may_collide_beneath_meshes() -> None:
     file = menagerie_of("unitree_go1")
     shapes, _ = played("Go1Flat-v0", collisions="all")
-    meshes, _ = played("Go1Flat-v0", collisions="all", looks=str(file))
+    meshes, _ = played("Go1Flat-v0", collisions="all", render_looks=str(file))
     assert np.array_equal(shapes, meshes)
+
+
+def test_a_state_goes_from_one_look_to_another() -> None:
+    file = str(menagerie_of("unitree_go1"))
+    with headrace.make("Go1Flat-v0", num_envs=1) as shapes, headrace.make("Go1Flat-v0", render_looks=file) as meshes:
+        shapes.reset(seed=2)
+        meshes.reset(seed=3)
+        meshes.load_state([0], shapes.save_state([0]))
+        action = np.full((1, 12), 0.1)
+        assert np.array_equal(shapes.step(action)[0], meshes.step(action)[0])
 
 
 def test_looks_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +69,6 @@ def test_looks_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.Mon
         ("unitree_go1", "not found under MENAGERIE_ROOT"),
     ):
         with pytest.raises(OptionError, match=words):
-            headrace.make("Go1Flat-v0", looks=looks)
+            headrace.make("Go1Flat-v0", render_looks=looks)
     with pytest.raises(OptionError, match="must be a file's path, or the name of a robot"):
-        headrace.make("Go1Flat-v0", looks=1)
+        headrace.make("Go1Flat-v0", render_looks=1)

@@ -29,7 +29,7 @@ def dress(spec: Any, looks: str) -> None:
     """
     path = Path(looks).expanduser() if looks.endswith(".xml") else _of_menagerie(looks)
     if not path.is_file():
-        raise OptionError(f"looks: there is no file {path}")
+        raise OptionError(f"render_looks: there is no file {path}")
     published = library().MjSpec.from_file(str(path))
     folder = path.parent / published.meshdir
     files = {mesh.name: mesh for mesh in published.meshes}
@@ -48,7 +48,8 @@ def dress(spec: Any, looks: str) -> None:
             )  # fmt: skip
         worn |= {geom.meshname for geom in geoms}
     if not worn:
-        raise OptionError(f"looks: {path} has no meshes for the bodies of this robot, such as {spec.bodies[1].name!r}")
+        body = spec.bodies[1].name
+        raise OptionError(f"render_looks: {path} has no meshes for the bodies of this robot, such as {body!r}")
     for name in sorted(worn):
         mesh = files[name]
         spec.add_mesh(
@@ -67,11 +68,11 @@ def _of_menagerie(name: str) -> Path:
         menagerie = import_module("mujoco_menagerie")
     except ImportError:
         raise OptionError(
-            f"looks={name!r} is a robot of the package mujoco-menagerie: pip install 'headrace[robots]', or name an "
-            "MJCF file, which ends in .xml"
+            f"render_looks={name!r} is a robot of the package mujoco-menagerie: pip install 'headrace[robots]', or "
+            "name an MJCF file, which ends in .xml"
         ) from None
     try:
         robot = menagerie.get(name)
         return Path(robot.xml(robot.default_model))
     except menagerie.MenagerieError as error:
-        raise OptionError(f"looks={name!r}: {error}") from error
+        raise OptionError(f"render_looks={name!r}: {error}") from error

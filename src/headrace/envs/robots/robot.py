@@ -288,7 +288,7 @@ def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror | Non
 def files(default: str) -> dict[str, Option]:
     """Returns the options of a robot whose model is a file."""
     looks = Checked("", check=os.fspath, wanted="a file's path, or the name of a robot of the Menagerie")
-    return {"xml_file": xml_file(default), "collisions": Option("feet", choices=("feet", ALL)), "looks": looks}
+    return {"xml_file": xml_file(default), "collisions": Option("feet", choices=("feet", ALL)), "render_looks": looks}
 
 
 def walking(

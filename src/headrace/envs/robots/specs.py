@@ -23,7 +23,7 @@ def spec_of(options: Options) -> Any:
     """Returns the `mujoco.MjSpec` of the option ``xml_file``, with the shapes colliding that ``collisions`` wants.
 
     All are those for collisions of a body, or else those by which it is drawn. They touch the ground alone. The option
-    ``looks`` adds meshes to be drawn in their place.
+    ``render_looks`` adds meshes to be drawn in their place.
     """
     spec = library().MjSpec.from_file(str(model_path(options, FOLDER)))
     add_cameras(spec)
@@ -36,8 +36,8 @@ def spec_of(options: Options) -> Any:
             for geom in groups[0] or groups[1]:
                 if not (geom.contype or geom.conaffinity or geom.name in touching - {""}):
                     geom.conaffinity = 1
-    if options["looks"]:
-        dress(spec, options["looks"])
+    if options["render_looks"]:
+        dress(spec, options["render_looks"])
     return spec
 
 
