@@ -88,6 +88,15 @@ def test_a_schedule_replaces_it_and_annealing_does_not() -> None:
     assert policy.rates(50).learning_rate == 1e-3 and policy.rate == 2e-3
 
 
+def test_after_a_load_it_begins_with_the_lowest_rate_and_after_a_resumption_with_its_last() -> None:
+    loaded = policy_of(target_kl_rate=0.01, learning_rate=2e-3, load="other")
+    assert loaded.rates(0).learning_rate == 1e-5
+    loaded.adapt(torch.zeros(6))
+    resumed = policy_of(target_kl_rate=0.01, learning_rate=2e-3, load="other")
+    resumed.load_state(loaded.state())
+    assert resumed.rates(0).learning_rate == loaded.rate == 1e-5 * 1.5
+
+
 def test_a_resumed_run_is_the_same_and_metrics_have_the_rate(tmp_path: Path) -> None:
     train("CartPole-v1", **SHORT | {"total_steps": 1280}, run_dir=tmp_path / "whole")
     train("CartPole-v1", **SHORT | {"total_steps": 640}, run_dir=tmp_path / "parts")

@@ -22,10 +22,10 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def trained(folder, algo: str, **settings: Any) -> str:
+def trained(folder, algo: str, task: str = "Pendulum-v1", **settings: Any) -> str:
     if algo != "ppo":
         settings = {"learning_starts": 64, "replay_ratio": 0.1, "minibatch_size": 16} | settings
-    train("Pendulum-v1", algo, run_dir=folder, quiet=True, **(TINY | settings))
+    train(task, algo, run_dir=folder, quiet=True, **(TINY | settings))
     return str(folder)
 
 
@@ -44,12 +44,29 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, algo, how, samplers)
         learnt = load_checkpoint(RunFolder.open(source)[0], checkpoints.BEST).model
         assert model.keys() == learnt.keys()
         assert all(torch.equal(model[name], learnt[name]) for name in learnt)
+        assert algo == "ppo" or not trainer.policies[0].distribution.widely  # it acts as it has learnt
         if samplers:  # they begin with it, too
             trainer.learner.begin(False)
             before = trainer.policies[0].actor_parameters.clone()
             trainer.policies[0].actor_parameters.zero_()
             assert trainer.source.policy_copy.read(trainer.source.weights)
             assert torch.equal(trainer.policies[0].actor_parameters, before)
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize("algo", ["sac", "dqn"])
+def test_until_learning_starts_a_loaded_policy_acts_as_it_has_learnt(tmp_path, algo):
+    task = "CartPole-v1" if algo == "dqn" else "Pendulum-v1"
+    settings: dict[str, Any] = {**TINY, "samplers": 0, "learning_starts": 64, "num_steps": 4}
+    trained(tmp_path / "source", algo, task, **settings | {"total_steps": 64})
+    config = make_config(task, algo=algo, load=str(tmp_path / "source"), **settings)
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "run", config))
+    try:
+        for _ in range(3):
+            trainer.iterate()
+            how = trainer.policies[0].distribution
+            assert float(how.epsilon) == pytest.approx(config.epsilon_end) if algo == "dqn" else not how.widely
     finally:
         trainer.close()
 

@@ -117,7 +117,7 @@ class OffPolicy(Policy):
             self._followed[name] = self.parts[name][-len(self._targets[name]) :]
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
-        self.explore(0, config.learning_starts > 0)
+        self.explore(0, self.begins_uniformly(0))
 
     def make(self) -> tuple[Any, nn.Module]:
         """Returns the distribution and the network."""
@@ -131,6 +131,10 @@ class OffPolicy(Policy):
             uniform: whether actions are uniform, as until the first update.
         """
         self.distribution.explore(widely=uniform)
+
+    def begins_uniformly(self, collected: float) -> bool:
+        """Returns whether actions are uniform after so many agent steps: before learning, unless one was loaded."""
+        return self.config.load is None and collected < self.config.learning_starts
 
     @torch.inference_mode()
     def prepare(self, observed: Callable[[int], Tensor]) -> None:

@@ -29,6 +29,9 @@ from headrace.train.settings.networks import Pixels
 from headrace.train.storage.samples import Samples, draw_order, minibatches, with_mirrored, without_inference
 from headrace.train.storage.transitions import to_device
 
+WARMING = 200
+"""gradient steps over which the learning rate of a loaded network rises"""
+
 
 class OnPolicy(Policy):
     """One network for actions and values, and its optimiser.
@@ -63,6 +66,17 @@ class OnPolicy(Policy):
             self.value_normaliser = ValueNormaliser(self.device)
         if self.config.curiosity and not self.config.frozen:
             self.curiosity = Curiosity(self.config, self.agent_group, self.device)
+
+    def rates(self, step: int) -> Rates:
+        """As `Policy.rates`; the learning rate of a network that was loaded rises to it, unless it has a schedule.
+
+        Adam's first steps are as large as the learning rate, however small the gradient: they are too large for a
+        policy that has learnt, whose actions have small deviations.
+        """
+        rates, config = super().rates(step), self.config
+        if config.load is None or "learning_rate" in config.schedules or self._updates >= WARMING:
+            return rates
+        return rates._replace(learning_rate=rates.learning_rate * ((self._updates + 1) / WARMING))
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
         """Returns the order of the rows in each epoch.

@@ -100,13 +100,13 @@ class Updater:
         self.policy.losses = self.policy.losses if losses is None else losses
 
     def explore(self, step: int, collected: float) -> None:
-        """Sets the exploration of the next steps; actions are uniform until learning starts, if nothing was learnt.
+        """Sets the exploration of the next steps; see `OffPolicy.begins_uniformly`, if nothing was learnt.
 
         Args:
             step: agent steps of the run.
             collected: those of this process since the replay was empty.
         """
-        self.policy.explore(step, not self.updates and collected < self.policy.config.learning_starts)
+        self.policy.explore(step, not self.updates and self.policy.begins_uniformly(collected))
 
     @torch.inference_mode()
     def update(self) -> Tensor:

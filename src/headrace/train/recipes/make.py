@@ -50,6 +50,9 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     if "schedules" in begins:  # a setting that is given stays as it is
         points = {name: points for name, points in begins["schedules"].items() if name not in given}
         begins = begins | {"schedules": points}
+    if given.get("load") is not None and "epsilon_end" in (known := find_settings(algo)).settings:
+        least = begins.get("epsilon_end", known.default("epsilon_end"))
+        begins = begins | {"epsilon_start": given.get("epsilon_end", least)}  # what was loaded need not act at random
     if isinstance(policies := given.get("policies"), Mapping):
         given["policies"] = {
             name: policy_preset_values(task, options, algo, network, preset, own, given) | own

@@ -34,7 +34,7 @@ class Loaded:
     load: str | None = setting(
         None,
         "Run folder whose best checkpoint initialises the network, or zoo:NAME for an agent of the zoo; with several "
-        "policies, that of the policy of the same name.",
+        "policies, that of the policy of the same name. Schedules begin anew.",
     )
 
 

@@ -22,7 +22,9 @@ class Clipping:
 class Exploration:
     """The share of random actions: it falls linearly in the first part of a run, and is then constant."""
 
-    epsilon_start: float = setting(1.0, "Share of random actions at the start.", low=0, high=1)
+    epsilon_start: float = setting(
+        1.0, "Share of random actions at the start; after load it is epsilon_end if not given.", low=0, high=1
+    )
     epsilon_end: float = setting(0.05, "Share of random actions at the end.", low=0, high=1)
     epsilon_fraction: float = setting(
         0.1, "Share of total_steps over which epsilon falls from epsilon_start to epsilon_end.", above=0

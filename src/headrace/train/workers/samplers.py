@@ -186,7 +186,7 @@ class ReplaySampler(Sampler):
         steps = self.counters.total_steps()
         masks = self._recorder.masks()
         assert isinstance(self.policy, OffPolicy)
-        self.policy.explore(steps, steps < self.policy.config.learning_starts)
+        self.policy.explore(steps, self.policy.begins_uniformly(steps))
         closed = None if masks is None else forbidden(masks, self.policy.heads)
         return self._choose(self._recorder.observations(), closed).actions
 

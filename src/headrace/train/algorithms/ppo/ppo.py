@@ -39,7 +39,8 @@ class PPO(OnPolicy):
         self.stops_early = self.config.target_kl is not None
         if self.config.mirror and not self.config.frozen:
             self.mirroring = Mirroring(self.agent_group, self.device)
-        self.rate: float | None = None if self.config.target_kl_rate is None else self.config.learning_rate
+        first = self.config.learning_rate if self.config.load is None else LEAST  # what was learnt bears no higher one
+        self.rate: float | None = None if self.config.target_kl_rate is None else first
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         assert batch.log_probs is not None

@@ -32,8 +32,8 @@ class PPOSettings:
         None,
         "Adapt the learning rate, in place of anneal_learning_rate, to the approximate KL divergence from the policy "
         "that acted, in the last pass over each rollout: divided by 1.5 above twice this, times 1.5 below half of it, "
-        "between 1e-5 and 1e-2. It begins with learning_rate; a schedule of that replaces it. Robots are often trained "
-        "with 0.01; None does not adapt it.",
+        "between 1e-5 and 1e-2. It begins with learning_rate, after load with 1e-5; a schedule of that replaces it. "
+        "Robots are often trained with 0.01; None does not adapt it.",
         above=0,
     )
 
