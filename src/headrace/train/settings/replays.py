@@ -59,7 +59,10 @@ class Replay:
         speed=True,
     )
     learning_starts: int = setting(
-        1000, "Steps of a policy's agents before its first update; their actions are random, all equally likely.", low=0
+        1000,
+        "Steps of a policy's agents before its first update; their actions are random, all equally likely, or after "
+        "load the policy's.",
+        low=0,
     )
     save_replay: bool = setting(
         True,
