@@ -268,6 +268,7 @@ SECTIONS = {
         Benchmark("walkers", "--seeds 1 --steps 20000 --games 4"),
         Benchmark("goals", "--tasks FetchReach-v4 --seeds 1 --steps 3000"),
         Benchmark("crazyflie", "--simulator headrace --seeds 201 --steps 8192"),
+        Benchmark("crazyflie_rltools"),
         Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",

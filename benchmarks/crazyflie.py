@@ -5,22 +5,25 @@ its own parameters and initial states, for 5 seconds without exploration: the di
 mean of the flights and the largest. Seconds are those of training, and of the whole process with its start.
 
     pip install l2f==2.0.18    # compiles for some minutes
-    python benchmarks/crazyflie.py [--seeds 201 202 203]
+    python benchmarks/crazyflie.py [--seeds 201 202 203] [--curve]
 
 Without l2f, or with `--simulator headrace`, they fly in the task itself, whose steps are l2f's to 1e-5. Flights are
 harder there: they begin tilted by up to 90 degrees, l2f's by up to 57, and one that leaves the task's bounds ends.
+With `--curve` they learn to follow the figure of eight, `CrazyflieCurve-v0`, which l2f does not have, and the distance
+is the mean of the last 3 seconds of those flights that do not end before.
 """
 
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,11 +36,13 @@ import headrace
 from common import RESULTS, heading, tell
 from headrace.train.runs.metrics import read_metrics
 
-NAME, TASK = "crazyflie", "Crazyflie-v0"
+NAME, TASK, CURVE = "crazyflie", "Crazyflie-v0", "CrazyflieCurve-v0"
 FLIGHTS, STEPS = 128, 500  # l2f has so many craft at once, or other powers of two
+SETTLED = 200  # steps until a craft flies along the curve
 ALLOWED = 0.1  # m
 BODY, ACTIONS = 18, 4  # numbers of an observation before the last actions, and of each of these
 Policy = Callable[[np.ndarray], np.ndarray]
+Change = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,9 @@ class CrazyflieArgs:
     seeds: tuple[int, ...] = tuple(range(201, 211))
     """a run of each"""
     simulator: Literal["l2f", "headrace"] = "l2f" if find_spec("l2f") else "headrace"
-    """where agents fly; by default l2f, where it is installed"""
+    """where agents fly that hover; by default l2f, where it is installed"""
+    curve: bool = False
+    """follow the figure of eight instead"""
     steps: int | None = None
     """of each run; by default the recipe's"""
     folder: Path | None = None
@@ -56,22 +63,21 @@ class CrazyflieArgs:
     """folder for the JSON file"""
 
 
-def train(seed: int, run: Path, steps: int | None) -> dict[str, float]:
-    """What the plain command takes: seconds of training, of the process, and of its processors."""
-    command = [sys.executable, "-m", "headrace", "train", TASK, f"--seed={seed}", f"--run-dir={run}", "--quiet"]
-    command += [] if steps is None else [f"--total-steps={steps}"]
+def in_process(command: Sequence[str | Path], **settings: Any) -> tuple[dict[str, float], str]:
+    """Runs a command; returns its seconds by the clock and of its processors, and what it has printed."""
     before, begun = os.times(), time.perf_counter()
-    subprocess.run(command, check=True)
-    after = os.times()
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **settings).stdout
+    took, after = time.perf_counter() - begun, os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"with start": round(took, 1), "processor seconds": round(used, 1)}, printed
+
+
+def train(seed: int, run: Path, steps: int | None = None, task: str = TASK) -> dict[str, float]:
+    """What the plain command takes: steps, seconds of training, of the process, and of its processors."""
+    command = [sys.executable, "-m", "headrace", "train", task, f"--seed={seed}", f"--run-dir={run}", "--quiet"]
+    took, _ = in_process(command + ([] if steps is None else [f"--total-steps={steps}"]))
     last = read_metrics(run / "metrics.jsonl")[-1]
-    return {
-        "steps": last["step"],
-        "seconds": round(last["time"]["seconds"], 1),
-        "with start": round(time.perf_counter() - begun, 1),
-        "processor seconds": round(
-            after.children_user + after.children_system - before.children_user - before.children_system, 1
-        ),
-    }
+    return {"steps": last["step"], "seconds": round(last["time"]["seconds"], 1), **took}
 
 
 def policy_of(run: Path) -> Policy:
@@ -82,8 +88,11 @@ def policy_of(run: Path) -> Policy:
     return lambda obs: agent.act(np.ascontiguousarray(obs[:, :numbers]))
 
 
-def fly(policy: Policy, seed: int = 0) -> np.ndarray:
-    """Returns the distances from the target, m [flights], after 5 s in l2f."""
+def fly(policy: Policy, seed: int = 0, change: Change | None = None, steps: int = STEPS) -> np.ndarray:
+    """Returns the distances from the target, m [flights], after so many steps in l2f.
+
+    ``change`` is given l2f's parameters of a craft, which it may change.
+    """
     import l2f
 
     many = l2f.vector_selector[FLIGHTS]
@@ -92,9 +101,16 @@ def fly(policy: Policy, seed: int = 0) -> np.ndarray:
     many.initialize_rng(device, rng, seed)
     many.initialize_environment(device, env)
     many.initial_parameters(device, env, parameters)
+    if change:
+        craft = parameters.parameters
+        for world, one in zip(env.environments, craft, strict=True):
+            known = json.loads(l2f.parameters_to_json(device, world, one))
+            change(known)
+            l2f.parameters_from_json(device, world, json.dumps(known), one)
+        parameters.parameters = craft
     many.sample_initial_state(device, env, parameters, now, rng)
     obs = np.zeros((FLIGHTS, env.OBSERVATION_DIM), np.float32)
-    for _ in range(STEPS):
+    for _ in range(steps):
         many.observe(device, env, parameters, now, obs, rng)
         many.step(device, env, parameters, now, policy(obs), then, rng)
         now.assign(then)
@@ -113,22 +129,43 @@ def fly_here(run: Path, seed: int = 0) -> np.ndarray:
     return apart
 
 
+def follow(run: Path, seed: int = 0) -> np.ndarray:
+    """Returns the mean distances from the point that moves, m [flights], once settled; NaN where a flight has ended."""
+    agent, apart = headrace.load(run, which="newest"), np.zeros((STEPS, FLIGHTS))
+    with headrace.make(CURVE, num_envs=FLIGHTS, seed=seed, **agent.config.env_options) as pool:
+        obs, _ = pool.reset()
+        lost = np.zeros(FLIGHTS, bool)
+        for step in range(STEPS):
+            obs, _, terminated, _, info = pool.step(agent.act(obs))
+            apart[step], lost = info["distance"], lost | terminated
+    return np.where(lost, np.nan, apart[SETTLED:].mean(0))
+
+
+def judged(apart: np.ndarray) -> dict[str, float | None]:
+    """What a row says of distances, m [flights], which are NaN where a flight has ended."""
+    kept = apart[~np.isnan(apart)]
+    mean, most = (round(float(value), 3) for value in (kept.mean(), kept.max())) if len(kept) else (None, None)
+    return {"mean, m": mean, "largest, m": most, f"within {ALLOWED} m": int((kept < ALLOWED).sum())}
+
+
 def main() -> None:
     args = tyro.cli(CrazyflieArgs, description=__doc__)
+    task = CURVE if args.curve else TASK
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as made:
         for seed in args.seeds:
-            run = (args.folder or Path(made)) / f"{TASK}-{seed}"
-            took = train(seed, run, args.steps)
-            apart = fly(policy_of(run)) if args.simulator == "l2f" else fly_here(run)
-            mean, most = (round(float(value), 3) for value in (apart.mean(), apart.max()))
-            within = int((apart < ALLOWED).sum())
-            rows.append({"seed": seed, **took, "mean, m": mean, "largest, m": most, f"within {ALLOWED} m": within})
+            run = (args.folder or Path(made)) / f"{task}-{seed}"
+            took = train(seed, run, args.steps, task)
+            apart = follow(run) if args.curve else fly(policy_of(run)) if args.simulator == "l2f" else fly_here(run)
+            lost = {"lost": int(np.isnan(apart).sum())} if args.curve else {}
+            rows.append({"seed": seed, **took, **judged(apart), **lost})
             print(rows[-1], flush=True)
-    where = "l2f" if args.simulator == "l2f" else "the task itself"
-    title = f"Crazyflie-v0 by the plain command: where {FLIGHTS} flights of each agent in {where} end after 5 s"
-    settings = {"flights": FLIGHTS, "seconds": 5, "simulator": args.simulator}
-    tell(args.out, heading(NAME, title) | {"settings": settings, "rows": rows})
+    simulator = "headrace" if args.curve else args.simulator
+    where = "l2f" if simulator == "l2f" else "the task itself"
+    what = "stay in the last 3 of 5 s" if args.curve else "end after 5 s"
+    title = f"{task} by the plain command: where {FLIGHTS} flights of each agent in {where} {what}"
+    settings = {"flights": FLIGHTS, "seconds": 5, "simulator": simulator}
+    tell(args.out, heading(NAME + "_curve" * args.curve, title) | {"settings": settings, "rows": rows})
 
 
 if __name__ == "__main__":
