@@ -26,6 +26,7 @@ with pytest.MonkeyPatch.context() as patch:
     gpu_tag: Any = importlib.import_module("gpu_tag")
     catalog: Any = importlib.import_module("catalog")
     run_all: Any = importlib.import_module("run_all")
+    crazyflie_rltools: Any = importlib.import_module("crazyflie_rltools")
 BENCHMARKS = ROOT / "benchmarks"
 
 
@@ -191,3 +192,20 @@ def test_steps_to_a_return_are_stored_by_task_and_seed(tmp_path: Path) -> None:
         there = run["reached"]
         assert there["mean_return"] >= run["mark"] == -2000 and 0 < there["steps"] < 4000 and there["updates"] > 0
         assert there["processor_seconds"] >= 0 and run["settings"]["preset"] == "fast" and run["machine"]["cores"]
+
+
+def test_a_policy_is_read_from_the_code_that_rltools_saves(tmp_path: Path) -> None:
+    """One hidden unit, whose fast tanh of 1 is 28/36 and of more than 3 is 1; then four means and four deviations."""
+    checkpoint, obs = tmp_path / "checkpoint.h", np.array([[0.5, 9.0], [4.0, 9.0]], np.float32)
+    wanted = np.tanh(np.array([[28 / 36], [1.0]]) * [1.0, -1.0, 0.5, 0.0])
+
+    def write(outputs: np.ndarray) -> None:
+        arrays = ([2.0, 0.0], [0.0], [1.0, -1.0, 0.5, 0.0, *[7.0] * 4], [0.0] * 8, obs.ravel(), outputs.ravel())
+        lines = (", ".join(f"{float(value).hex().upper()}f" for value in each) for each in arrays)
+        checkpoint.write_text("".join(f"constexpr float memory[] = {{{line}}};\n" for line in lines))
+
+    write(wanted)
+    np.testing.assert_allclose(crazyflie_rltools.actor_of(checkpoint)(obs), wanted, atol=1e-6)
+    write(wanted + 0.01)
+    with pytest.raises(AssertionError):
+        crazyflie_rltools.actor_of(checkpoint)

@@ -15,4 +15,10 @@ _HOVERING: Settings = {
     "schedules": {"learning_rate": [(0, 2e-3), (250_000, 2e-3), (1_400_000, 2e-5)]},
 }
 
-PRESETS: Presets = {"ppo": {"default": {"crazyflie": _HOVERING}}}
+# A point that moves is followed to about 0.1 m after twice the steps.
+_CURVE: Settings = _HOVERING | {
+    "total_steps": 2_800_000,
+    "schedules": {"learning_rate": [(0, 2e-3), (500_000, 2e-3), (2_800_000, 2e-5)]},
+}
+
+PRESETS: Presets = {"ppo": {"default": {"crazyflie": _HOVERING, "CrazyflieCurve-v0": _CURVE}}}
