@@ -4,7 +4,7 @@ The gates are those that nanoG1 (https://github.com/kingjulio8238/nanoG1, RESULT
 one fall in 24 games of 20 seconds, four for each of six commands, and a mean of exp(-error²/0.25) of the velocity of at
 least 0.9; then, walking at 0.5 m/s for 40 seconds, bounds for changes of actions, for wobbling, for turning, and for
 the speeds of the legs' joints. Games are played without noise, on double-precision physics, and start as those of
-training do. Each seed is a run of the recipe in a process of its own.
+training do. Each seed is a run of the recipe in a process of its own; rows of other seeds stay in the file.
 
     python benchmarks/g1_gates.py [--seeds 301 302 303] [--run FOLDER]
 """
@@ -20,7 +20,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import RESULTS, heading, tell
+from common import RESULTS, earlier, heading, tell
 from walkers import WalkersArgs, in_process
 
 NAME = "g1_gates"
@@ -103,7 +103,7 @@ def main() -> None:
         seen = measure(args.run)
         print(seen | {"gates": passed(seen)})
         return
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = [row for row in earlier(args.out, NAME, "rows") or [] if row["seed"] not in args.seeds]
     with tempfile.TemporaryDirectory() as made:
         for seed in args.seeds:
             run = Path(made) / str(seed)
