@@ -7,7 +7,7 @@ and jerks. Kicks change its horizontal velocity every one to three seconds.
 
 Rows of other tasks, and of robots that differ or do not, stay in the file.
 
-    python benchmarks/walkers.py [--task Go1Flat-v0] [--seeds 301 302 303] [--steps 12000000] [--randomise] [--fall 20]
+    python benchmarks/walkers.py [--task Go1Flat-v0] [--seeds 301 302 303] [--steps 12000000] [--randomise]
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ class WalkersArgs:
     """where run folders stay; None keeps none"""
     randomise: bool = False
     """train and play with masses, friction and others drawn for each episode"""
-    fall: float | None = None
-    """what a fall costs in training; by default as the task has it"""
     run: Path | None = None
     """train the first seed in this process, into this folder"""
     out: Path = RESULTS
@@ -62,9 +60,8 @@ class WalkersArgs:
 def train(args: WalkersArgs, run: Path) -> None:
     """One run of the recipe."""
     more: dict[str, Any] = {} if args.steps is None else {"total_steps": args.steps}
-    options = differing(args) | ({} if args.fall is None else {"fall": args.fall})
-    if options:
-        more["env_options"] = options
+    if args.randomise:
+        more["env_options"] = differing(args)
     quiet: dict[str, Any] = {"quiet": True, "video": False, "tensorboard": False, "viewer": False}
     headrace.train(args.task, **more, seed=args.seeds[0], run_dir=run, **quiet)
 
@@ -73,7 +70,6 @@ def in_process(args: WalkersArgs, seed: int, run: Path) -> dict[str, float]:
     """What a run takes in a process of its own: seconds, and processor seconds, with its start and compiling."""
     command = [sys.executable, __file__, f"--task={args.task}", f"--seeds={seed}", f"--run={run}"]
     command += [] if args.steps is None else [f"--steps={args.steps}"]
-    command += [] if args.fall is None else [f"--fall={args.fall}"]
     command += ["--randomise"] * args.randomise
     before, begun = os.times(), time.perf_counter()
     subprocess.run(command, check=True)
