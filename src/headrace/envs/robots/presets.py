@@ -40,7 +40,7 @@ PPO_PIXELS: Settings = {
 STEPPING: Settings = PPO_FAST | {
     "total_steps": 34_000_000, "num_envs": 512, "epochs": 4, "minibatch_size": 4096, "hidden": (256, 128),
     "learning_rate": 7e-4, "target_kl_rate": 0.012, "gamma": 0.98, "log_std_init": -1.7, "entropy_coef": 0.005,
-    "env_options": {"physics": "lanes32", "tracking": 1.5, "alive": 2.0, "gait": 6.0, "foot_height": 0.07},
+    "env_options": {"physics": "lanes32", "alive": 2.0, "foot_height": 0.07},
     "option_schedules": {
         "effort": [(0, 0.03), (12_000_000, 0.05), (18_000_000, 1.0), (26_000_000, 3.5)],
         "penalty": [(0, 1.0), (14_000_000, 1.0), (24_000_000, 1.9)],
