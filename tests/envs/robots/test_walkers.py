@@ -258,7 +258,7 @@ def test_the_published_file_draws_the_robot_with_its_meshes(robot: str) -> None:
 def test_rough_ground_is_made_of_its_seed_and_as_high_as_it_is_to_be() -> None:
     from headrace.envs.robots.go1 import on_rough_ground
 
-    options = {"xml_file": "go1.xml", "collisions": "feet", "roughness": 0.08, "ground": 3}
+    options = {"xml_file": "go1.xml", "collisions": "feet", "render_looks": "", "roughness": 0.08, "ground": 3}
     model, other = on_rough_ground(options), on_rough_ground(options | {"ground": 4})
     field = model.hfield_data.reshape(512, 512)
     assert model.hfield_size[0, 2] == 0.08 and field.min() == 0 and field.max() == 1
