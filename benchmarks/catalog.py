@@ -85,7 +85,7 @@ SECTIONS = {
         Benchmark(
             "robots_pool",
             "--repeats 2 --seconds 0.2 --sizes 64",
-            lines=(Line("Go1 of MuJoCo Playground, 64 and 1,024 environments", "envpool", "EnvPool"),),
+            lines=(Line("Go1 of MuJoCo Playground, 64 environments", "envpool", "EnvPool"),),
         ),
         Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
         Benchmark("lanes_models", "--most 2 --collections MetaWorld", page="physics.md"),
