@@ -70,5 +70,9 @@ def test_looks_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         with pytest.raises(OptionError, match=words):
             headrace.make("Go1Flat-v0", render_looks=looks)
+    bare = tmp_path / "bare.xml"
+    bare.write_text("<mujoco/>")
+    with pytest.raises(OptionError, match=r"has no meshes for the bodies of this robot$"):
+        headrace.make("Go1Flat-v0", xml_file=str(bare), render_looks=str(other))
     with pytest.raises(OptionError, match="must be a file's path, or the name of a robot"):
         headrace.make("Go1Flat-v0", render_looks=1)

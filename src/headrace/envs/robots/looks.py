@@ -48,8 +48,8 @@ def dress(spec: Any, looks: str) -> None:
             )  # fmt: skip
         worn |= {geom.meshname for geom in geoms}
     if not worn:
-        body = spec.bodies[1].name
-        raise OptionError(f"render_looks: {path} has no meshes for the bodies of this robot, such as {body!r}")
+        such = ", such as ".join(["", *(repr(body.name) for body in spec.bodies[1:2])])
+        raise OptionError(f"render_looks: {path} has no meshes for the bodies of this robot{such}")
     for name in sorted(worn):
         mesh = files[name]
         spec.add_mesh(
