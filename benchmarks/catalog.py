@@ -262,7 +262,7 @@ SECTIONS = {
             "--seconds 2 --games 2 --depths 1",
             short="After 40 million moves it is level with two moves of foresight, and has 0.31 against four.",
         ),
-        Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
+        Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --seeds 1 --games 4"),
         Benchmark("pixels_learning", "--seconds 5 --games 1"),
         Benchmark("pictures_curves", "--seeds 1 --steps 50000"),
         Benchmark("walkers", "--seeds 1 --steps 20000 --games 4"),

@@ -10,6 +10,7 @@ a step, normalised observations. The clock begins with the process: imports and 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -94,7 +95,7 @@ def theirs(task: str, seed: int, steps: int) -> int:
 
     pool: Any = headrace.make(task, num_envs=config.num_envs, seed=seed, autoreset="same_step")
     env = VecNormalize(WithRewards(pool), norm_reward=False, clip_obs=10.0)
-    torch.set_num_threads(2)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     every = config.num_steps * config.num_envs
     model: Any = SAC(
         "MultiInputPolicy", env, learning_rate=config.learning_rate, buffer_size=config.replay_size, seed=seed,

@@ -34,7 +34,7 @@ COMMANDS = {
     "leaderboard": "train a list of tasks, and measure the time to a target return",
     "zoo": "list trained agents that come with Headrace",
     "plot": "plot the returns of runs, with bands over seeds",
-    "export": "write a trained policy as ONNX or TorchScript",
+    "export": "write a trained policy as ONNX, C or TorchScript",
     "bench": "measure how fast a task's environments run",
     "tune": "measure the fastest numbers of samplers and threads",
     "envs": "list the tasks",
