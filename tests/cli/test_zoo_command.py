@@ -25,7 +25,7 @@ def test_the_agents_are_listed_and_one_is_told(capsys: Any, monkeypatch: pytest.
         said = capsys.readouterr().out
         assert f"headrace train {NAME} --seed" in said and "MIT" in said and "SHA-256" in said
     assert main(["zoo", "CartPol"]) == 2
-    assert "did you mean zoo:CartPole-v1?" in capsys.readouterr().err
+    assert "did you mean zoo:CartPole-v1" in capsys.readouterr().err
     assert main(["zoo", "Pong-v5"]) == 2
     assert (
         "no agent 'Pong-v5'; headrace zoo lists them, and headrace train Pong-v5 makes one" in capsys.readouterr().err
