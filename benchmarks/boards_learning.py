@@ -92,7 +92,7 @@ def row_of(task: str, seed: int, args: BoardsLearningArgs) -> dict[str, Any]:
     }
 
 
-def points_of(task: str, run: Path, which: str, seed: int, games: int) -> float:
+def points_of(task: str, run: Path, which: Any, seed: int, games: int) -> float:
     """The share of points of one of a run's checkpoints against random moves."""
     return score(player(headrace.load(run, which=which)), at_random, games, seed, task)
 
