@@ -3,7 +3,7 @@
     python docs/leaderboard.py
 
 Each table stands between two marks in its page. ``reached.json`` in the package, which `headrace recipes` and the first
-line of a run read, has the same medians.
+line of a run read, has the same medians, and those of ``benchmarks/boards_learning.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from headrace.train.runs.words import return_text
 
 DOCS = Path(__file__).parent
 PAGE, DATA = DOCS / "leaderboard.md", DOCS / "leaderboard.json"
+BOARDS = DOCS.parent / "benchmarks" / "results" / "boards_learning.json"
 MARKED = re.compile(r"(<!-- docs/leaderboard.py(?: peers)? -->).*?(<!-- / -->)", re.DOTALL)
 SHORT, FEW = 10.0, 30.0  # seconds, and points, below which a digit after the point counts
 
@@ -80,6 +81,12 @@ def reached() -> str:
         for number, goal in enumerate(row["goals"]):
             seconds = median(seed["reached"][number]["seconds"] for seed in row["seeds"])
             tasks.setdefault(row["task"], []).append({"goal": goal, "seconds": seconds})
+    boards: dict[tuple[str, float], list[float | None]] = {}
+    for row in json.loads(BOARDS.read_text())["rows"]:
+        boards.setdefault((row["task"], row["goal"]), []).append(row["seconds to it"])
+    for (task, goal), each in boards.items():
+        if (seconds := median(each)) is not None:
+            tasks[task] = [{"goal": goal, "seconds": seconds, "against": "random moves"}]
     lines = ",\n".join(f"  {json.dumps(task)}: {json.dumps(goals)}" for task, goals in tasks.items())
     return f'{{\n "cores": {data["machine"]["cores"]},\n "tasks": {{\n{lines}\n }}\n}}\n'
 

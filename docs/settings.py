@@ -7,6 +7,7 @@ A table stands between two marks in its page.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from headrace.pool.family import FROM_PIXELS
 from headrace.pool.registry import families, is_registered
-from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at
+from headrace.train.recipes.recipes import REACHED, keys, preset_of, reached, recipe_at, recipe_of
 from headrace.train.settings.algorithm import ALGORITHMS, DEFAULT_PRESET, find_settings
 from headrace.train.settings.common import COMMON
 from headrace.train.settings.fields import REQUIRED, Setting
@@ -107,6 +108,16 @@ def recipes() -> Iterator[str]:
         yield f"| {', '.join(names)} | {' | '.join(texts)} |"
 
 
+def measured() -> Iterator[str]:
+    """What a family's recipe has reached on tasks that have none of their own."""
+    yield "| task | recipe | reached on 2 cores |"
+    yield "|---|---|---|"
+    known = json.loads(REACHED.read_text())["tasks"]
+    for task in sorted(known.keys() - {*keys()}):
+        if words := reached(task):
+            yield f"| `{task}` | {recipe_of(task, {}).key} | {words.removesuffix(' on 2 cores')} |"
+
+
 def group(name: str) -> Iterator[str]:
     """The settings of one group that every algorithm has."""
     presets = {algo: preset_of(find_settings(algo).presets, "", "auto", DEFAULT_PRESET) for algo in ALGORITHMS}
@@ -126,6 +137,7 @@ def group(name: str) -> Iterator[str]:
 
 TABLES: dict[str, Callable[..., Iterator[str]]] = {
     "overview": overview, "shared": shared, "own": own, "group": group, "recipes": recipes,
+    "measured": measured,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 SLOW = 120_000  # milliseconds until a page that a busy machine shows is given up
+ENDED = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED", "ERR_EMPTY_RESPONSE")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -61,7 +62,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 def _is_wrong(said: Any) -> bool:
     """Whether the console complains; that a server has ended before its page has is no fault."""
-    return said.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in said.text
+    return said.type in ("error", "warning") and not any(each in said.text for each in ENDED)
 
 
 def _is_foreign(url: str, here: set[str]) -> bool:

@@ -174,12 +174,14 @@ def test_every_recipe_is_of_an_algorithm_that_has_its_preset() -> None:
 
 def test_a_recipe_names_the_return_that_it_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     times = [{"goal": 10.0, "seconds": 30.2}, {"goal": 1000.0, "seconds": 150.0}, {"goal": 2000.0, "seconds": None}]
-    table = {"cores": 4, "tasks": {"Pong-v5": times, "Ant-v4": times[:1]}}
+    board = [{"goal": 0.9, "seconds": 12.0, "against": "random moves"}]
+    table = {"cores": 4, "tasks": {"Pong-v5": times, "Ant-v4": times[:1], "Hex-v0": board}}
     monkeypatch.setattr(recipes, "_reached", lambda: table)
     assert (
         reached("Pong-v5") == "a return of 1,000 in about 2 min on 4 cores"
     )  # what most seeds have not reached is left out
     assert reached("Ant-v3") == "a return of 10 in about 30 s on 4 cores"
+    assert reached("Hex-v0") == "0.9 of the points against random moves in about 12 s on 4 cores"
     assert reached("Nothing-v0") is None
     told = recipe_of("Pong-v5", {}).describe("Pong-v5")
     assert told == "ppo, recipe Pong-v5: a return of 1,000 in about 2 min on 4 cores"

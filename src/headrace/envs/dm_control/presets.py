@@ -27,11 +27,15 @@ _PPO_PIXELS: Settings = {
     "normalise_rewards": True, "trunk": "strided", "bf16": True, "standardise_pixels": True, "stop_episodes": 20,
     "env_options": PIXELS["env_options"],
 }
+# Wide actions at first, and rewards that are near: WalkerWalk 895 where it has 538 otherwise, ReacherEasy 845 for 705.
+# CheetahRun, BallInCupCatch and CartpoleSwingup learn less so (511 for 772, 248 for 860, 789 for 850; one seed each).
+_PPO_WIDE = PPO_FAST | {"log_std_init": 0.0, "gamma": 0.98, "gae_lambda": 0.9}
 PRESETS: Presets = {
     "ppo": {
         "default": {"dm_control": PPO},
         "fast": {
             "dm_control": PPO_FAST,
+            **dict.fromkeys(("WalkerWalk-v1", "ReacherEasy-v1", "QuadrupedWalk-v1"), _PPO_WIDE),
             f"dm_control{FROM_PIXELS}": _PPO_PIXELS,
             f"CheetahRun-v1{FROM_PIXELS}": _PPO_PIXELS | until(400.0) | _DRQ,
         },

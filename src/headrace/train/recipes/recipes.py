@@ -1,7 +1,8 @@
 """Looks up what a run begins with: the best algorithm and settings known for its task, its family or its kind.
 
 The choices of algorithms are in `headrace.train.recipes.table`, and the settings beside each algorithm.
-``reached.json`` beside this module holds what they have reached, by task; `docs/leaderboard.py` writes it.
+``reached.json`` beside this module holds what they have reached, by task: returns, or shares of points in a board game.
+`docs/leaderboard.py` writes it.
 """
 
 from __future__ import annotations
@@ -114,9 +115,10 @@ def reached(task: str) -> str | None:
     rows = [each for each in measured["tasks"].get(own_name(task), ()) if each["seconds"] is not None]
     if not rows:
         return None
-    goal, seconds = rows[-1]["goal"], rows[-1]["seconds"]
+    goal, seconds, against = rows[-1]["goal"], rows[-1]["seconds"], rows[-1].get("against")
     took = f"{seconds:.0f} s" if seconds < SOON else f"{seconds / MINUTE:.0f} min"
-    return f"a return of {goal:,g} in about {took} on {measured['cores']} cores"
+    what = f"{goal:g} of the points against {against}" if against else f"a return of {goal:,g}"
+    return f"{what} in about {took} on {measured['cores']} cores"
 
 
 @cache
