@@ -5,7 +5,8 @@ those of all games, a draw half of one; Elo is what makes them most likely, with
 are ten times the odds, and the random player has 0. In tic-tac-toe they also play someone who never errs.
 
 A checkpoint is kept every two seconds. The first that has the goal's share of points says when the goal was reached,
-by the clock of training and in processor seconds. Rows of other tasks stay in the file.
+by the clock of training and in processor seconds. Rows of other tasks stay in the file. Games of chess take minutes for
+each checkpoint: `--tasks Chess-v1 --every 60` looks at the last alone.
 
     python benchmarks/boards_learning.py [--tasks Othello-v0 --seconds 60 --seeds 1 2 3]
 """
@@ -44,6 +45,8 @@ class BoardsLearningArgs:
     """of training each"""
     goal: float = GOAL
     """share of the points to reach"""
+    every: float = EVERY
+    """seconds of training between checkpoints"""
     games: int = 200
     seeds: tuple[int, ...] = (1, 2, 3)
     """a run of each"""
@@ -66,7 +69,7 @@ def row_of(task: str, seed: int, args: BoardsLearningArgs) -> dict[str, Any]:
     """Trains an agent and lets its checkpoints play; returns what it has learnt, and when."""
     random.seed(seed)
     how: dict[str, Any] = {"video": False, "viewer": False, "evaluate_episodes": 0, "quiet": True}
-    how |= {"checkpoint_seconds": EVERY, "keep_checkpoints": 10_000}
+    how |= {"checkpoint_seconds": args.every, "keep_checkpoints": 10_000}
     with tempfile.TemporaryDirectory() as folder:
         run = headrace.train(task, seed=seed, run_dir=Path(folder) / "run", callback=Until(args.seconds), **how)
         lines = list(read_metrics(run.run_dir / "metrics.jsonl"))

@@ -173,6 +173,30 @@ def test_resume_refuses_another_seed(run_dir: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
+        (["--option", "max_episode_steps=7"], "--option max_episode_steps cannot change in the middle of a run"),
+        (["--option", "nonsense=3"], "--option nonsense cannot change"),
+        (["--run-dir", "elsewhere"], "--run-dir is for new runs: leave it out, or --resume"),
+        (["--seeds", "1,2"], "--seeds is for new runs"),
+        (["--total-steps", "10"], "total_steps=10 is less than the"),
+    ],
+)
+def test_resume_refuses_what_a_run_that_goes_on_would_ignore(
+    run_dir: Path, capsys: pytest.CaptureFixture[str], argv: list[str], named: str
+) -> None:
+    before = (run_dir / "config.json").read_bytes()
+    assert main(["train", "--resume", str(run_dir), *argv]) == 2
+    assert named in capsys.readouterr().err
+    assert (run_dir / "config.json").read_bytes() == before
+
+
+def test_resume_takes_the_options_of_the_command_that_began_the_run(run_dir: Path) -> None:
+    same = ["--option", "max_episode_steps=50", "--run-dir", str(run_dir)]
+    assert main(["train", "CartPole-v1", "--resume", str(run_dir), *same]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
         ([], "which task"),
         (["CartPole-v1", "--num-envs", "0"], "num_envs"),
         (["CartPole-v1", "--algo", "alchemy"], "algo"),

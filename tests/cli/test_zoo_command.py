@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ def test_an_agent_is_played_and_its_files_are_written_here(
     assert {file.name for file in tmp_path.iterdir()} == {f"zoo-{NAME}.mp4", f"zoo-{NAME}.npz"}
     assert {file: read(file) for file in folder.rglob("*") if file.is_file()} == before
     assert main(["export", f"zoo:{NAME}", "policy.pt"]) == 0
+    returns = json.loads(Path("policy.json").read_text())["returns"]
+    assert returns == {"by": "evaluation", "return": 500.0, "episodes": 100}, "those of its card"
     assert (tmp_path / "policy.pt").is_file()
 
 

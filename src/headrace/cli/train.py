@@ -28,6 +28,7 @@ from headrace.pool.suggestions import close_names
 from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
 from headrace.train import Result, resume, train
 from headrace.train.launch.checks import preload_workers, resolved
+from headrace.train.launch.run import CONTINUABLE
 from headrace.train.processes.place import place, refuse
 from headrace.train.recipes.make import DECIDING, make_config
 from headrace.train.runs import zoo
@@ -97,6 +98,7 @@ class RunArgs:
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
 
 
+FOR_NEW = "{} is for new runs: leave it out, or --resume"
 DESCRIPTION = """Train an agent on a task.
 
 Shows a live dashboard and writes a run folder with config.json, metrics.jsonl, checkpoints, a plot
@@ -142,6 +144,7 @@ def run(argv: list[str]) -> int:
         _, config = RunFolder.open(args.resume, trust=args.trust, training=True)
         if args.task not in ("", config.task):
             raise OptionError(f"{args.resume} is a run of {config.task}: leave {args.task} out")
+        _check_continued(args, config.env_options)
         result = resume(args.resume, quiet=args.quiet, trust=args.trust, **_changes(args, vars(config)))
     elif args.task:
         asked, tuned = overrides(args), None
@@ -157,10 +160,23 @@ def run(argv: list[str]) -> int:
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
+        if args.quiet:
+            print(f"stopped; go on with:  headrace train --resume {quote(str(result.run_dir))}")
         return 130 if where is None else 0  # torchrun restarts processes that end with another status
     if where is None or where.leads:
         _report(result)
     return 0
+
+
+def _check_continued(args: RunArgs, options: Mapping[str, Any]) -> None:
+    """Raises `OptionError` for arguments that a run which goes on would ignore."""
+    for name, value in parse_options(args.option).items():
+        if name not in options or options[name] != value:
+            only = ", ".join(map(option_of, CONTINUABLE))
+            raise OptionError(f"--option {name} cannot change in the middle of a run; only {only} can")
+    for word, value in (("--run-dir", args.run_dir), ("--seeds", args.seeds)):
+        if value and value != args.resume:
+            raise OptionError(FOR_NEW.format(word))
 
 
 def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
@@ -176,7 +192,7 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
     if args.task != plan.task:
         raise OptionError(f"{folder} holds runs of {plan.task}: leave {args.task} out")
     if args.run_dir is not None:
-        raise OptionError("--run-dir is for new runs: leave it out, or --resume")
+        raise OptionError(FOR_NEW.format("--run-dir"))
     seeds = chosen_seeds(args.seeds) if args.seeds else ()
     changes = plain(overrides(args))
     for name in {*DECIDING} - plan.settings.keys() - named.keys():

@@ -68,6 +68,10 @@ def test_groups_differ_in_more_than_their_seed(tmp_path: Path) -> None:
     found = {group.label: [curve.config.seed for curve in group.curves] for group in tasks["CartPole-v1"]}
     assert found == {"A2C": [1], "PPO, learning rate 0.5": [1, 2], "PPO, learning rate 0.002": [1, 2]}
     assert [group.label for group in tasks["Acrobot-v1"]] == ["PPO"]
+    counted = {group.label: group.counted(2) for group in tasks["CartPole-v1"]}
+    assert counted["PPO, learning rate 0.5"] == "2 seeds" and tasks["Acrobot-v1"][0].counted(1) == "1 seed"
+    twice = grouped(read_curves([run(tmp_path / "again", seed=2), tmp_path / "ppo 2"]))["CartPole-v1"]
+    assert twice[0].counted(2) == "2 runs", "of one seed"
     named = grouped(read_curves([tmp_path / "a2c", tmp_path / "ppo 1"]), ["theirs", "ours"])
     assert [group.label for group in named["CartPole-v1"]] == ["theirs", "ours"]
     with pytest.raises(OptionError, match="1 labels were given, but CartPole-v1 has 2 groups"):

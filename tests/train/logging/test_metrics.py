@@ -33,6 +33,17 @@ def test_lines_behind_the_offset_are_cut_off(tmp_path):
     assert [line["step"] for line in read_metrics(file)] == [1, 4]
 
 
+def test_a_line_whose_end_was_lost_is_cut_off(tmp_path):
+    """As by a disk without room, or a loss of power: the checkpoint knows more bytes than there are."""
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b'{"step": 1}\n{"step": 2')
+    writer = MetricsWriter(file, 24)
+    assert writer.offset() == 12
+    writer.write({"step": 3})
+    writer.close()
+    assert [line["step"] for line in read_metrics(file)] == [1, 3]
+
+
 def test_the_offset_equals_the_length_of_the_kept_lines(tmp_path):
     """Also before anything more is written, and where the file was lost."""
     file = tmp_path / "metrics.jsonl"

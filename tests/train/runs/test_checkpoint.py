@@ -89,6 +89,25 @@ def test_damage_is_a_named_error(tmp_path):
         checkpoints.load(path)
 
 
+@pytest.mark.parametrize("file", ["state.json", "model.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", None])
+def test_a_damaged_checkpoint_names_its_file_and_the_one_before(tmp_path, file, content):
+    for step in (1, 2, 3):
+        path = checkpoints.save(tmp_path, f"step-{step}", make(step))
+    damaged = tmp_path / "step-2" / file
+    if content is None:
+        damaged.unlink()
+    else:
+        damaged.write_bytes(content)
+    with pytest.raises(StateError) as told:
+        checkpoints.load(damaged.parent)
+    assert f"step-2/{file}" in (words := str(told.value)) or f"step-2 is damaged: {file}" in words
+    assert words.endswith("; remove this folder to go on from step-1")
+    (path / file).write_bytes(b"")
+    with pytest.raises(StateError, match="go on from step-2"):
+        checkpoints.load(path)
+
+
 def in_format_1(path):
     """Rewrites a checkpoint as version 0.1 wrote it: without checksums, and without when the replay was empty."""
     (path / "SHA256SUMS").unlink()

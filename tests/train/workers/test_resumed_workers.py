@@ -128,6 +128,18 @@ def test_a_replay_that_was_lost_is_filled_anew_also_after_the_next_stop(tmp_path
     assert read_metrics(tmp_path / "metrics.jsonl")[-1]["updates"] == int(0.2 * 400)
 
 
+def test_the_age_of_transitions_goes_on_from_that_before_the_stop(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    with gone_on(tmp_path) as trainer:
+        stored = trainer.learner.memory.arrays["version"].max()
+        assert stored > 1
+        assert trainer.learner.weights.version >= stored
+        with trainer.source.running(False):
+            trainer.learner.begin(False)
+            trainer.learner.updater.update()
+        assert trainer.learner.figures().details["staleness"]["versions"] >= 1
+
+
 @pytest.mark.parametrize("schedule", [[[0, 1e-2], [800, 1e-4]], [[0, 1e-2], [800, 0.0]]])
 def test_the_first_updates_of_a_resumed_run_have_the_rates_of_its_step(tmp_path, schedule):
     settings = but(schedules={"learning_rate": schedule}, replay_ratio=None)

@@ -36,6 +36,11 @@ class Group:
     def task(self) -> str:
         return self.curves[0].config.task
 
+    def counted(self, count: int) -> str:
+        """Returns in words how many seeds so many of its curves have, or runs, where two have the same seed."""
+        seeds = {curve.config.seed for curve in self.curves}
+        return f"{count} {'seed' if len(seeds) == len(self.curves) else 'run'}{'s' if count > 1 else ''}"
+
 
 def read_curves(
     runs: Iterable[Path], source: Source = "training", skipped: Callable[[str], object] = print

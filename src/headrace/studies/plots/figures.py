@@ -121,7 +121,7 @@ def _draw_group(ax: Any, group: Group, axis: Axis, look: PlotOptions, style: dic
         for x, y in curves:
             ax.plot(x, smoothed(x, y, look.smooth), color=style["color"], alpha=0.25, linewidth=0.7)
     middle = band(curves, look.mean, look.smooth)
-    seeds = f"{count} seed{'s' if count > 1 else ''}"
+    seeds = group.counted(count)
     if middle is None:  # the curves share no part of the axis
         ax.plot([], [], label=f"{group.label} ({seeds})", **style)
         return

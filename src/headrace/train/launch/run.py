@@ -141,6 +141,9 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
     check_cluster(config)
     check_launcher(config)
     lines = read_metrics(run.metrics_file)  # raises for damaged metrics before anything begins
+    taken = lines[-1]["step"] if lines else 0
+    if changes.get("total_steps", taken) < taken:
+        raise OptionError(f"total_steps={config.total_steps:,} is less than the {taken:,} steps of {run.path} so far")
     with run.held(PATIENCE if options.context is not None and options.context.earlier_run is not None else 0.0):
         if changes:
             run.write_config(config)

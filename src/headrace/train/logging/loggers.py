@@ -164,15 +164,17 @@ class MetricsWriter:
 
     Args:
         file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
-            lines after its last checkpoint.
+            lines after its last checkpoint, and to whole lines, since a disk may have lost the end of the last one.
         offset: bytes to keep.
     """
 
     def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
         # unbuffered: data that a full disk refuses must not be written again when the file is closed
         self._path, self._file = file, os.fdopen(files.opened(file, files.APPEND), "ab", buffering=0)
-        if self._file.tell() > offset:  # only then, so that otherwise the modification time stays
-            self._file.seek(self._file.truncate(offset))
+        size = self._file.tell()
+        whole = size if size == offset else files.read(file, files.MOST_METRICS)[:offset].rfind(b"\n") + 1
+        if size > whole:  # only then, so that otherwise the modification time stays
+            self._file.seek(self._file.truncate(whole))
         self._loggers = loggers
 
     def write(self, metrics: dict[str, Any]) -> None:

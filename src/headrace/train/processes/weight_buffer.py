@@ -54,6 +54,10 @@ class WeightBuffer:
         """The number of the newest version, which increases by 1 with each; 0 before the first."""
         return int(self._versions[2])
 
+    def go_on_from(self, version: int) -> None:
+        """Numbers the first version after ``version``, up to which a resumed run's transitions know others."""
+        self._versions[2] = max(self.version, version)
+
     def publish(self, vector: Tensor, extras: Tensor | None = None, version: int | None = None) -> int:
         """Publishes a vector, float32[P] on any device, with its extras, float64[E]; returns its version.
 

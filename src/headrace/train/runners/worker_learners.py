@@ -182,6 +182,7 @@ class ReplayLearner(Learner):
         self.updater.generator.set_state(point.state["generator"])
         rows = point.counters.get("replay")
         self.policy.caveat = self._files.load_or_say(rows, self.config.learning_starts)
+        self.weights.go_on_from(int(self.memory.arrays["version"].max()))
         self.emptied = step, updates
         if self.policy.caveat is None:  # a checkpoint of format 1 lacks the entry; its replay was empty at the start
             self.emptied = tuple(point.counters.get("emptied", (0, 0)))

@@ -129,9 +129,7 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
         StateError: a file is missing, damaged, or of another version; the message names the file.
     """
     try:
-        counters = json.loads(files.read(path / COUNTERS))
-        if not isinstance(counters, dict):
-            raise StateError(f"checkpoint {path} is damaged: {COUNTERS} has no counters")
+        counters = _counters(path)
         written = counters.pop("format", None)
         if written not in (BEFORE_SUMS, FORMAT):
             raise StateError(
@@ -143,8 +141,22 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
     except StateError:
         raise
     except (OSError, ValueError, SafetensorError, RecursionError) as error:
-        raise StateError(f"checkpoint {path} cannot be read: {error}") from error
+        raise StateError(f"checkpoint {path} cannot be read: {error}{_or_earlier(path)}") from error
     return Checkpoint(model, optimizer, state, counters, trusted)
+
+
+def _counters(path: Path) -> dict[str, Any]:
+    content = files.read(path / COUNTERS)
+    with suppress(ValueError, RecursionError):
+        if isinstance(counters := json.loads(content), dict):
+            return counters
+    raise StateError(f"checkpoint {path} is damaged: {COUNTERS} has no counters{_or_earlier(path)}")
+
+
+def _or_earlier(path: Path) -> str:
+    """Returns in words what to do about a damaged checkpoint that has an earlier one beside it."""
+    earlier = max((each.name for each in path.parent.glob("step-*") if each.name < path.name), default="")
+    return f"; remove this folder to go on from {earlier}" if earlier and path.name != BEST else ""
 
 
 def _check_sums(path: Path) -> bool:
@@ -154,7 +166,9 @@ def _check_sums(path: Path) -> bool:
     sums = {name: digest for digest, _, name in lines}
     for name in (COUNTERS, *(f"{group}.safetensors" for group in GROUPS)):
         if sums.get(name) != _sum(path / name):
-            raise StateError(f"checkpoint {path} is damaged: {name} is not what was written ({SUMS})")
+            raise StateError(
+                f"checkpoint {path} is damaged: {name} is not what was written ({SUMS}){_or_earlier(path)}"
+            )
     return (path / SEAL).is_file() and is_sealed(text.encode(), files.read(path / SEAL))
 
 

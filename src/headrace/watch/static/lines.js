@@ -1,7 +1,7 @@
 // What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
 
 import { valuesOf } from "./filter.js";
-import { lastPart, setting, short, shortTask } from "./words.js";
+import { lastPart, seedsOrRuns, setting, short, shortTask } from "./words.js";
 
 export const COLOURS = 16;
 const GRID = 250; // places at which a mean is taken
@@ -83,7 +83,7 @@ export function byTask(lines) {
 /** What tells a line from the others. */
 function label(line, lines, differing) {
   const [run] = line.runs;
-  const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
+  const seeds = line.runs.length > 1 ? `${line.runs.length} ${seedsOrRuns(line.runs)}` : `seed ${run.seed ?? "?"}`;
   if (line.by) {
     const task = line.by !== "task" && differing.includes("task") ? shortTask(run.task) : "";
     return [task, told(line.by, line.value), `${line.runs.length} ${line.runs.length > 1 ? "runs" : "run"}`].filter(Boolean).join(" · ");

@@ -3,7 +3,7 @@
 import { draw, make, say } from "./dom.js";
 import { filterOf, valuesOf } from "./filter.js";
 import { SWEPT, nameOf, tellApart, told } from "./lines.js";
-import { LOADING, count, duration, lastPart, moment, number, score, shortTask } from "./words.js";
+import { LOADING, count, duration, lastPart, moment, number, score, seedsOrRuns, shortTask } from "./words.js";
 
 const WIDTH = 60;
 const HEIGHT = 22;
@@ -185,7 +185,7 @@ function title(entry, inner) {
   if (entry.sweep) return `${shortTask(run.task)} ${run.algo} sweep of ${entry.runs.length}`;
   if (inner && run.sweep) return ""; // the settings tell
   if (inner) return [`seed ${run.seed}`, lastPart(run.name)].filter((words) => words !== `seed-${run.seed}`).join(" · ");
-  const seeds = entry.runs.length > 1 ? `× ${entry.runs.length} seeds` : `seed ${run.seed}`;
+  const seeds = entry.runs.length > 1 ? `× ${entry.runs.length} ${seedsOrRuns(entry.runs)}` : `seed ${run.seed}`;
   return `${shortTask(run.task)} ${run.algo} ${seeds}`;
 }
 

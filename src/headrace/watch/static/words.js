@@ -15,6 +15,9 @@ export const isOld = (run) => run.evaluated_step !== null && run.step - run.eval
 /** The return of the last evaluation; that of training without one, or where it is old. */
 export const score = (run) => (isOld(run) ? run.return : null) ?? run.evaluated ?? run.return;
 
+/** "seeds", or "runs" where several have the same seed. */
+export const seedsOrRuns = (runs) => (new Set(runs.map((run) => run.seed)).size === runs.length ? "seeds" : "runs");
+
 /** The marks of an axis, each with as many digits as tell it from the others; `write(value, digits)` writes one. */
 export function marks(values, write) {
   const plain = values.map((value) => write(value));

@@ -22,8 +22,9 @@ from headrace.pool.meanings import action_meanings
 from headrace.pool.signals import Control, Part
 from headrace.train.algorithms.policy import Policy
 from headrace.train.play.agent import Agent
+from headrace.train.play.evaluate import judged
 from headrace.train.play.export.arrays import Array
-from headrace.train.runs import files
+from headrace.train.runs import files, zoo
 from headrace.version import __version__
 
 FORMAT, VERSION = "headrace-policy", 1
@@ -54,7 +55,7 @@ def contract_of(agent: Agent, played: Policy, inputs: tuple[Array, ...], outputs
             "algo": config.algo,
             "policy": played.name,
             "run": {"name": run, "seed": agent.config.seed, "step": agent.step},
-            "returns": agent.judged,
+            "returns": agent.judged or _card_returns(agent),
             "observation": _observation(agent, played),
             "action": _action(agent, played),
             "memory": memory,
@@ -64,6 +65,14 @@ def contract_of(agent: Agent, played: Policy, inputs: tuple[Array, ...], outputs
             "outputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in outputs],
         }
     )
+
+
+def _card_returns(agent: Agent) -> Facts | None:
+    """Returns the returns of an agent of the zoo, whose card has them in place of its checkpoint."""
+    if agent.run_dir is None or not zoo.is_agent(agent.run_dir):
+        return None
+    card = zoo.read_card(agent.run_dir)
+    return judged("evaluation", card.mean, len(card.returns))
 
 
 def contract_path(path: Path) -> Path:
