@@ -200,6 +200,7 @@ def test_resume_takes_the_options_of_the_command_that_began_the_run(run_dir: Pat
         ([], "which task"),
         (["CartPole-v1", "--num-envs", "0"], "num_envs"),
         (["CartPole-v1", "--algo", "alchemy"], "algo"),
+        (["CartPole-v1", "--hidden", "99999999"], "hidden=99999999 must be between 1 and 65536"),
         (["CartPole-v1", "--algo"], "algo"),
         (["CartPole-v1", "--learning-rate", "inf"], "learning_rate=inf must be a finite number"),
         (["Pendulum-v1", "--algo", "sac", "--target-entropy", "nan"], "target_entropy=nan must be a finite number"),

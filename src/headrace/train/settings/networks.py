@@ -39,6 +39,7 @@ class Layers:
         "Widths of an mlp's hidden layers, the same for actor and critic; of a gru, the last is the size of the "
         "memory.",
         low=1,
+        high=1 << 16,  # whose square is 17 GB
         speed=True,
     )
     activation: Literal["tanh", "relu"] = setting(
