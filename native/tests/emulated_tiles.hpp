@@ -104,6 +104,7 @@ inline void multiply(int to, int left, int right) {
 }  // namespace
 }  // namespace headrace::emulated
 
+// a name of its own, so that it can be linked after the real one's library
 #define makers_bfloat16_tiles makers_emulated_tiles
 #undef _tile_loadd
 #undef _tile_stored

@@ -189,6 +189,12 @@ def test_resume_refuses_what_a_run_that_goes_on_would_ignore(
     assert (run_dir / "config.json").read_bytes() == before
 
 
+def test_a_run_that_went_on_beyond_its_steps_takes_the_same_number_again(run_dir: Path) -> None:
+    first = headrace.train.resume(run_dir, quiet=True, total_steps=1301)
+    assert first.steps > 1301, "its last rollout is whole"
+    assert headrace.train.resume(run_dir, quiet=True, total_steps=1301).steps == first.steps
+
+
 def test_resume_takes_the_options_of_the_command_that_began_the_run(run_dir: Path) -> None:
     same = ["--option", "max_episode_steps=50", "--run-dir", str(run_dir)]
     assert main(["train", "CartPole-v1", "--resume", str(run_dir), *same]) == 0

@@ -160,7 +160,7 @@ def run(argv: list[str]) -> int:
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
-        if args.quiet:
+        if args.quiet and where is None:
             print(f"stopped; go on with:  headrace train --resume {quote(str(result.run_dir))}")
         return 130 if where is None else 0  # torchrun restarts processes that end with another status
     if where is None or where.leads:

@@ -134,16 +134,17 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
+    lines = read_metrics(run.metrics_file)  # raises for damaged metrics before anything begins
+    taken, total = lines[-1]["step"] if lines else 0, config.total_steps
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**vars(config), **changes}, defaults=False)
+        if config.total_steps < min(taken, total):  # the last rollout may have gone on beyond the total
+            less = f"total_steps={config.total_steps:,} is less than the {taken:,} steps"
+            raise OptionError(f"{less} of {run.path} so far")
         remember(changes)
     check_cluster(config)
     check_launcher(config)
-    lines = read_metrics(run.metrics_file)  # raises for damaged metrics before anything begins
-    taken = lines[-1]["step"] if lines else 0
-    if changes.get("total_steps", taken) < taken:
-        raise OptionError(f"total_steps={config.total_steps:,} is less than the {taken:,} steps of {run.path} so far")
     with run.held(PATIENCE if options.context is not None and options.context.earlier_run is not None else 0.0):
         if changes:
             run.write_config(config)
