@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.errors import OptionError, RecvTimeoutError, StateError
+from headrace.errors import OptionError, RecvTimeoutError
 from headrace.pool.make_pool import check_int
 from headrace.pool.pool import Pool
 from headrace.pool.registry import family_of
@@ -23,7 +22,6 @@ from headrace.train.collect.pools import make_pool
 from headrace.train.modules.action_masks import MASK, has_masks
 from headrace.train.play.agent import Agent, checkpoint_path, load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.words import return_text
@@ -243,7 +241,7 @@ def compare(config: Config, agent: Agent, best: Checkpoint | None, seconds: floa
 def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
     """Returns in words which checkpoint ``which`` is: its agent steps, and how it was judged."""
     path = checkpoint_path(run, which)
-    counters = _counters(path)
+    counters = checkpoints.read_counters(path)
     name = path.name if path.name == checkpoints.BEST else "newest" if which == checkpoints.BEST else which
     words = f"{name} checkpoint, of step {counters['step']:,}"
     known = counters.get(JUDGED)
@@ -254,19 +252,12 @@ def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
 
 def training_return(run: RunFolder, which: str = checkpoints.BEST) -> float | None:
     """Returns the mean return of training's episodes by which a checkpoint was judged; None if others judged it."""
-    known = _counters(checkpoint_path(run, which)).get(JUDGED)
+    known = checkpoints.read_counters(checkpoint_path(run, which)).get(JUDGED)
     return known["return"] if known is not None and known["by"] == "training" else None
 
 
 def best_evaluation(run: RunFolder) -> float | None:
     """Returns the mean return with which evaluations judged a run's best checkpoint; None if they did not."""
     path = run.checkpoints / checkpoints.BEST
-    known = _counters(path).get(JUDGED) if path.is_dir() else None
+    known = checkpoints.read_counters(path).get(JUDGED) if path.is_dir() else None
     return known["return"] if known is not None and known["by"] == "evaluation" else None
-
-
-def _counters(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(files.read(path / checkpoints.COUNTERS))
-    except (OSError, ValueError) as error:
-        raise StateError(f"checkpoint {path} cannot be read: {error}") from error

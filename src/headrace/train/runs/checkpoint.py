@@ -129,7 +129,7 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
         StateError: a file is missing, damaged, or of another version; the message names the file.
     """
     try:
-        counters = _counters(path)
+        counters = read_counters(path)
         written = counters.pop("format", None)
         if written not in (BEFORE_SUMS, FORMAT):
             raise StateError(
@@ -145,8 +145,12 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
     return Checkpoint(model, optimizer, state, counters, trusted)
 
 
-def _counters(path: Path) -> dict[str, Any]:
-    content = files.read(path / COUNTERS)
+def read_counters(path: Path) -> dict[str, Any]:
+    """Returns a checkpoint's counters alone, with its ``format``; raises `StateError` if they cannot be read."""
+    try:
+        content = files.read(path / COUNTERS)
+    except OSError as error:
+        raise StateError(f"checkpoint {path} cannot be read: {error}{_or_earlier(path)}") from error
     with suppress(ValueError, RecursionError):
         if isinstance(counters := json.loads(content), dict):
             return counters
