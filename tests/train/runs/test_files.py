@@ -192,3 +192,11 @@ def test_runs_of_seeds_and_sweeps_stay_in_their_folder(tmp_path: Path, kept: Pat
     plan.symlink_to("/dev/zero")
     with pytest.raises((StateError, OptionError)):
         studies.resume_seeds(tmp_path / "seeds")
+
+
+def test_a_line_that_was_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    files.append(file, b"one\n")
+    files.append(file, b"tw")  # a full disk, or the writer was killed
+    files.append(file, b"three\n")
+    assert file.read_bytes() == b"one\ntw\nthree\n"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -76,14 +75,7 @@ class EventLog:
         event = {"time": round(time.time(), 3), "step": step, "seconds": round(seconds, 3), "kind": kind, "text": text}
         line = json.dumps(event | ({"data": dict(data)} if data else {})).encode() + b"\n"
         with contextlib.suppress(OSError):
-            descriptor = files.opened(self.file, files.APPEND)
-            try:
-                size = os.fstat(descriptor).st_size
-                if size and os.pread(descriptor, 1, size - 1) != b"\n":  # the writer of the last line was killed
-                    line = b"\n" + line
-                os.write(descriptor, line)
-            finally:
-                os.close(descriptor)
+            files.append(self.file, line)
 
     @contextmanager
     def failure_noted(self, reached: Callable[[], tuple[int, float]]) -> Iterator[None]:

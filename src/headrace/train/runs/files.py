@@ -73,10 +73,13 @@ def check_size(descriptor: int, file: Path, most: int) -> int:
     return size
 
 
-def append(file: Path, content: bytes) -> None:
-    """Appends to a file, which is made if there is none; raises OSError as `opened`."""
+def append(file: Path, line: bytes) -> None:
+    """Appends a line to a file, which is made if there is none; raises OSError as `opened`."""
     with os.fdopen(opened(file, APPEND), "ab", buffering=0) as end:
-        end.write(content)
+        size = os.fstat(end.fileno()).st_size
+        if size and os.pread(end.fileno(), 1, size - 1) != b"\n":  # the writer of the last line was killed
+            line = b"\n" + line
+        end.write(line)
 
 
 def touch(file: Path) -> None:
