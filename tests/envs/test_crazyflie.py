@@ -109,6 +109,50 @@ def test_a_curve_is_flown_once_in_a_period() -> None:
         np.testing.assert_allclose(np.roll(places, -20 * (i + 1), axis=0), np.array(ahead)[:, i], atol=1e-4)
 
 
+# signs of a vector, a quaternion and an angular velocity, the rotors that the image shows, and its place in a curve
+IMAGES = {
+    "Crazyflie-v0": ((-1, -1, 1), (1, -1, -1, 1), (-1, -1, 1), (2, 3, 0, 1), 0.0),
+    "CrazyflieCurve-v0": ((1, -1, 1), (1, -1, 1, -1), (-1, 1, -1), (3, 2, 1, 0), 0.5),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_mirrored_flight_is_a_flight_with_the_same_rewards(task: str) -> None:
+    options: dict[str, Any] = {"thrust_spread": 0.2, "lag_spread": 0.5, "force": 0.02, "torque": 1e-4}
+    axes, turn, spin, rotors, later = IMAGES[task]
+    with (
+        headrace.make(task, num_envs=64, seed=5, action_history=2, autoreset="disabled", **options) as pool,
+        headrace.make(task, num_envs=64, seed=6, action_history=2, autoreset="disabled", **options) as image,
+    ):
+        pool.reset()
+        image.reset()
+        mirror = pool.spec.mirror
+        assert mirror is not None
+        seen, acted = (([*side[0]], np.array(side[1], np.float32)) for side in (mirror.observation, mirror.action))
+        state, shown = arrays_of(pool), arrays_of(image)
+        for name, signs in (("place", axes), ("attitude", turn), ("velocity", axes), ("spin", spin), ("push", axes)):
+            shown[name][:] = state[name] * np.array(signs, np.float32)
+        shown["twist"][:] = state["twist"] * np.array(spin, np.float32)
+        for name in ("rotors", "actions", "thrust", "lag"):
+            shown[name][:] = state[name][..., rotors]
+        shown["phase"][:] = (state["phase"] + later) % 1
+        rng = np.random.default_rng(7)
+        for _ in range(20):
+            action = rng.uniform(-0.2, 1, (64, 4)).astype(np.float32)
+            obs, reward, terminated, *_ = pool.step(action)
+            theirs, earned, ended, *_ = image.step(action[:, acted[0]] * acted[1])
+            np.testing.assert_allclose(obs[:, seen[0]] * seen[1], theirs, atol=2e-4)
+            np.testing.assert_allclose(reward, earned, atol=2e-4)
+            np.testing.assert_array_equal(terminated, ended)
+            if terminated.any():
+                break
+
+
+def test_a_curve_with_a_height_has_no_mirror() -> None:
+    with headrace.make("CrazyflieCurve-v0", num_envs=1, curve_z=0.2) as pool:
+        assert pool.spec.mirror is None
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_rendered_frames_change_with_the_state(task: str) -> None:
     with headrace.make(task, num_envs=2, seed=0) as pool:

@@ -143,6 +143,14 @@ def test_observations_are_the_results_of_the_function(autoreset: str):
                 assert np.array_equal(told["final_obs"][done], info["final_obs"][done][:, 2:] * 2)
 
 
+def test_what_a_task_says_of_its_observations_is_not_said_of_others():
+    with headrace.make("Crazyflie-v0", num_envs=2) as pool:
+        changed = TransformObservation(pool, lambda obs: obs[:, ::-1].copy(), pool.spec.observation)
+        assert pool.spec.mirror is not None and pool.spec.signals.observation
+        assert changed.spec.mirror is None and not changed.spec.signals.observation
+        assert changed.spec.signals.action == pool.spec.signals.action
+
+
 def test_wrappers_can_be_nested_and_have_nested_spaces():
     parts = gym.spaces.Dict({"place": HALF, "speed": gym.spaces.Tuple([HALF])})
     _, inner = pools(autoreset="same_step")

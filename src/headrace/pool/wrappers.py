@@ -311,7 +311,8 @@ class TransformObservation(PoolWrapper):
         if not callable(function) or not isinstance(space, gym.Space):
             raise OptionError("TransformObservation needs a function of observations, and the space of what it returns")
         self._function = function
-        self.spec = dataclasses.replace(pool.spec, observation=space)
+        told = dataclasses.replace(pool.spec.signals, observation=())  # what was said of other observations
+        self.spec = dataclasses.replace(pool.spec, observation=space, signals=told, mirror=None)
         self.observation_space = self.single_observation_space = space
         self._names = {each.name for each in observation_fields(space)}
         self._names |= {FINAL + name for name in self._names}

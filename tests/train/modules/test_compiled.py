@@ -154,7 +154,7 @@ def masked_samples_of(policy: PPO) -> Samples:
 def test_an_epoch_ends_with_the_weights_of_torch(action: gym.Space, settings: dict[str, Any]) -> None:
     results = []
     for compiled in (True, False):
-        policy = policy_of(action, minibatch_size=64, entropy_coef=0.01, **settings)
+        policy = policy_of(action, minibatch_size=64, entropy_coef=-0.01, **settings)
         assert isinstance(policy.network.compiled, CompiledNetwork)
         samples, rates = samples_of(policy, action), Rates.of(policy.config, 0)
         if not compiled:

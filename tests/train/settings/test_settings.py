@@ -249,7 +249,7 @@ def test_values_of_numpy_torch_and_paths_are_those_of_python(given: dict[str, An
         ("ppo", "value_clip_range", 0.0),
         ("ppo", "target_kl", 0.0),
         ("ppo", "value_coef", -1.0),
-        ("ppo", "entropy_coef", -0.1),
+        ("ppo", "entropy_coef", -1.1),
         ("ppo", "log_std_init", 1e9),
         ("ppo", "evaluate_share", 2.0),
         ("dqn", "target_rate", 2.0),

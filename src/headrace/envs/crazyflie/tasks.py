@@ -35,6 +35,7 @@ from headrace.envs.crazyflie.drawing import picture
 from headrace.envs.crazyflie.flight import Craft, Motion
 from headrace.pool.executors.kernels import Field, KernelEnv, KernelTask, Option, Streams, normal, uniform
 from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.mirror import Mirror
 from headrace.pool.signals import Control, Part, Signals
 
 TWO_PI = wp.constant(2.0 * math.pi)
@@ -334,6 +335,21 @@ def signals(points: int, options: Mapping[str, Any]) -> Signals:
     )
 
 
+def mirror(points: int, options: Mapping[str, Any]) -> Mirror | None:
+    """Returns how observations and actions look after half a turn about z; beside a curve, in a mirror at y = 0.
+
+    The figure of eight is its own image in that mirror, and is flown the other way round after half a turn; None for a
+    curve with a height, which neither shows as it is.
+    """
+    if options.get("curve_z"):
+        return None
+    axes, spin, rotors = ((1, -1, 1), (-1, 1, -1), (3, 2, 1, 0)) if points else ((-1, -1, 1), (-1, -1, 1), (2, 3, 0, 1))
+    history = options["action_history"]
+    indices = [*range(BODY), *(BODY + 4 * i + rotor for i in range(history) for rotor in rotors)]
+    signs = [*axes, *(a * b for a in axes for b in axes), *axes, *spin, *(1,) * 4 * history, *axes * points]
+    return Mirror(([*indices, *range(len(indices), len(signs))], signs), (rotors, (1,) * 4))
+
+
 AXES, ROTORS = ("x", "y", "z"), ("right in front", "right behind", "left behind", "left in front")
 SPREAD = Option(0.0, 0.0, 0.5)
 CRAFT = {
@@ -380,6 +396,7 @@ def _task(name: str, points: int, constants: Mapping[str, float], options: Mappi
         max_episode_steps=500,
         render_fps=100,
         signals=partial(signals, points),
+        mirror=partial(mirror, points),
     )
 
 

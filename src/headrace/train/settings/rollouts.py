@@ -48,7 +48,9 @@ class Rollouts:
         "Let the critic predict values of mean 0 and standard deviation 1, by running statistics of the returns, so "
         "that its errors do not depend on the scale of the rewards.",
     )
-    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", low=0, scheduled=True)
+    entropy_coef: float = setting(
+        0.0, "Weight of the entropy bonus; below 0, actions are narrowed instead.", low=-1, scheduled=True
+    )
     normalise_advantages: bool = setting(
         True, "Give the advantages of every minibatch mean 0 and standard deviation 1."
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from headrace.errors import KernelError
+from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, complete
 from headrace.pool.signals import NO_SIGNALS, Signals, check_signals
 from headrace.pool.spec import AgentType, Field, PoolSettings, TaskSpec, multi_agent_spec
@@ -44,6 +45,7 @@ class KernelTask:
         max_episode_steps: number of agent steps after which an episode is truncated, 0 for no limit; also an option.
         render_fps: agent steps per second at which rendered frames look natural.
         signals: what the numbers of observations and actions are; or a function options → that.
+        mirror: how they look in a mirror, where the task is the same; or a function options → that.
     """
 
     env: AnyEnv | Callable[[Options], AnyEnv]
@@ -55,6 +57,7 @@ class KernelTask:
     agents: tuple[AgentType, ...] | Callable[[Options], tuple[AgentType, ...]] = ()
     render_fps: float = 30.0
     signals: Signals | Callable[[Options], Signals] = NO_SIGNALS
+    mirror: Mirror | Callable[[Options], Mirror | None] | None = None
 
     def __call__(self, task: str, **options: Any) -> Task:
         """Returns the task under the name ``task``, with these options.
@@ -88,7 +91,8 @@ class KernelTask:
         else:
             seen, acted = _decide(self.observation, given), _decide(self.action, given)
             signals = check_signals(task, _decide(self.signals, given), seen, acted)
-            spec = TaskSpec(observation=seen, action=acted, signals=signals, **rest)
+            mirror = _decide(self.mirror, given)
+            spec = TaskSpec(observation=seen, action=acted, signals=signals, mirror=mirror, **rest)
         changes = Changes(self, options, spec, env, scalars_of(env, spec), lambda now: _decide(self.env, now).tables)
         if debug:
             return Task(spec, partial(_executor(debug), env), changes=changes)

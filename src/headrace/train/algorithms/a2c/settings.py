@@ -16,7 +16,7 @@ from headrace.train.settings.rollouts import ROLLOUTS
 #   MinAtar-Breakout-v1      at 1.5 and 1.6 after 500,000; with PPO's at 1.0
 # On CartPole, training with twice the learning rate is unstable. The rate for tasks without an entry is low.
 _A2C: Settings = {"num_envs": 16, "num_steps": 8, "learning_rate": 1e-3, "anneal_learning_rate": False}
-_OF_PPO_ALONE = {"epochs", "minibatch_size", "clip_range", "value_clip_range"}
+_OF_PPO_ALONE = {"epochs", "minibatch_size", "clip_range", "value_clip_range", "mirror"}
 
 
 def _a2c(key: str, added: Settings) -> Settings:
