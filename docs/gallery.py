@@ -28,6 +28,8 @@ PAGE = Path(__file__).with_name("gallery.md")
 BEGIN, END = "<!-- agents: docs/gallery.py writes this -->", "<!-- /agents -->"
 ACROSS = 3  # agents in a row
 SEED, SEEDS = 5, {"G1Nano-v0": 11}  # by the first the robot is told to stand
+FOLLOWED = {"CheetahRun-v1": 0, "QuadrupedWalk-v1": 1, "WalkerWalk-v1": 0}
+"""robots that run away from the default camera → the number of one that follows"""
 LOOKS = tuple(itertools.product((240, 200, 160), (64, 32), (6.0, 4.0)))
 """largest side in pixels, number of colours, and seconds; the first that is small enough is taken"""
 RATE = 12.5  # pictures per second
@@ -48,8 +50,10 @@ def _cell(name: str) -> str:
     card = zoo.read_card(zoo.agent_folder(name))
     picture = f"![{name} at play](../zoo/{zoo.PACKAGE}/{name}/{zoo.PICTURE})"
     spent = f"{card.processor_seconds:,.0f} s" if card.processor_seconds is not None else "-"
-    earned = f"{return_text(card.mean)} ± {return_text(card.deviation)} after {spent}"
-    return f"{picture}<br>**{name}** ({_family(name)}): {earned}<br>`{card.command}`"
+    earned = f"{return_text(card.mean)} ± {return_text(card.deviation)}"
+    if card.against_random:
+        earned = f"{card.mean:.0%} of the points against random moves"
+    return f"{picture}<br>**{name}** ({_family(name)}): {earned} after {spent}<br>`{card.command}`"
 
 
 def _family(task: str) -> str:
@@ -82,7 +86,8 @@ def _frames(name: str, seconds: float) -> Iterator[np.ndarray]:
     from headrace.train.runs.folder import RunFolder
 
     run, config = RunFolder.open(f"{zoo.PREFIX}{name}")
-    with playing_pool(config, lives=True, num_envs=1, seed=SEEDS.get(config.task, SEED), **plain(config)) as pool:
+    looks = plain(config) | ({"render_camera_id": FOLLOWED[name]} if name in FOLLOWED else {})
+    with playing_pool(config, lives=True, num_envs=1, seed=SEEDS.get(config.task, SEED), **looks) as pool:
         agent = Agent(config, pool.spec, load_checkpoint(run))
         obs, info = pool.reset()
         yield pool.render()[0]

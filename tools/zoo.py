@@ -31,6 +31,7 @@ from headrace.studies.leaderboard.scores import core_seconds
 from headrace.train.launch.checks import check_request
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.play.evaluate import Evaluation, evaluate
+from headrace.train.play.ladder import evaluate_against_random
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import zoo
 from headrace.train.runs.checkpoint import Checkpoint
@@ -84,13 +85,13 @@ def build(run_dir: Path) -> str:
     run, config = RunFolder.open(run_dir)
     point = load_checkpoint(run)
     seed = fresh()
-    whole = evaluate(run_dir, GAMES, seed=seed)
+    whole = judge(run_dir, GAMES, seed)
     with tempfile.TemporaryDirectory(dir=HOME) as folder:
         made = RunFolder(folder)
         write_history(run, made, config)
         bits, model = 16, halved(point.model)
         write_networks(made, point, model)
-        played = evaluate(made.path, GAMES, seed=seed)
+        played = judge(made.path, GAMES, seed)
         if not alike(played, whole):
             bits, played = 32, whole
             write_networks(made, point, point.model)
@@ -113,6 +114,7 @@ def build(run_dir: Path) -> str:
             weights=hashlib.sha256(weights.read_bytes()).hexdigest(),
             versions={name: version for name, version in where["versions"].items() if name in PACKAGES},
             licence="MIT",
+            against_random=evaluate_against_random(run_dir, 1, seed=seed) is not None,
         )
         write_card(made.path / zoo.CARD, card)
         target = HOME / config.task
@@ -120,6 +122,11 @@ def build(run_dir: Path) -> str:
         shutil.copytree(made.path, target)
     kept = f"{bits} bits, {return_text(whole.mean_return)} before, {return_text(played.mean_return)} after"
     return f"{config.task}: {kept}, {readable_steps(card)}"
+
+
+def judge(run_dir: Path, games: int, seed: int) -> Evaluation:
+    """Plays games; of games by turns, against a player that moves at random."""
+    return evaluate_against_random(run_dir, games, seed=seed) or evaluate(run_dir, games, seed=seed)
 
 
 def write_card(file: Path, card: zoo.Card) -> None:
@@ -198,7 +205,7 @@ def check(names: list[str], games: int) -> int:
     wrong = []
     for name in names:
         card, seed = zoo.read_card(zoo.agent_folder(name)), fresh()
-        played = evaluate(f"{zoo.PREFIX}{name}", games, seed=seed)
+        played = judge(zoo.agent_folder(name), games, seed)
         before = Evaluation(card.returns, [])
         apart = played.mean_return - card.mean
         apart = 0.0 if math.isclose(played.mean_return, card.mean, rel_tol=1e-5) else apart  # a card's six digits

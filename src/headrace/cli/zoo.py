@@ -15,6 +15,7 @@ from headrace.train.runs import zoo
 from headrace.train.runs.words import return_text
 
 WIDTH = 80
+AGAINST = " points a game against a player that moves at random"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ def run(argv: list[str]) -> int:
         spent = "-" if card.processor_seconds is None else f"{card.processor_seconds:,.0f}"
         table.add_row(zoo.PREFIX + card.task, card.algo, *earned, f"{card.steps:,}", spent)
     console.print(table)
-    print("returns: mean and standard deviation of 100 games on fresh seeds")
+    print(
+        "returns: mean and standard deviation of 100 games on fresh seeds; of board games, points against random moves"
+    )
     print(f"headrace play {zoo.PREFIX}{cards[0].task} plays one, headrace zoo NAME tells all of it")
     return 0
 
@@ -69,7 +72,7 @@ def _show(console: Console, name: str) -> None:
         "processor seconds": spent,
         "versions": ", ".join(f"{package} {version}" for package, version in card.versions.items()),
         "games": f"{len(card.returns)}, in environments of seed {card.games_seed}",
-        "mean return": f"{return_text(card.mean)} ± {return_text(card.deviation)}",
+        "mean return": f"{return_text(card.mean)} ± {return_text(card.deviation)}" + AGAINST * card.against_random,
         "returns": " ".join(map(return_text, sorted(card.returns))),
         "weights": f"{card.bits} bits each, {size:,} bytes, SHA-256 {card.weights}",
         "licence": card.licence,

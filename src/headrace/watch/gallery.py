@@ -55,5 +55,6 @@ def picture(name: str) -> Path | None:
 def _card(name: str, folder: Path) -> str:
     card = zoo.read_card(folder)
     spent = "-" if card.processor_seconds is None else f"{card.processor_seconds:,.0f} s"
-    told = {"name": name, "earned": return_text(card.mean), "spent": spent, "command": card.command}
+    earned = f"{card.mean:.0%} against random moves" if card.against_random else return_text(card.mean)
+    told = {"name": name, "earned": earned, "spent": spent, "command": card.command}
     return CARD.format(run=identity(folder), **{key: escape(value) for key, value in told.items()})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.train.play.evaluate import evaluate
+from headrace.train.play.ladder import evaluate_against_random
 from headrace.train.runs import zoo
 
 GAMES, SEED = 4, 9_000
@@ -18,7 +19,9 @@ KINDS = {".json", ".jsonl", ".safetensors", ".gif", ""}
 @pytest.mark.parametrize("name", zoo.agents())
 def test_an_agent_earns_what_its_card_says(name: str) -> None:
     card = zoo.read_card(zoo.agents()[name])
-    played = evaluate(f"zoo:{name}", GAMES, seed=SEED)
+    points = evaluate_against_random(f"zoo:{name}", GAMES, seed=SEED)
+    assert (points is not None) == card.against_random
+    played = points or evaluate(f"zoo:{name}", GAMES, seed=SEED)
     chance = 4 * card.deviation / math.sqrt(GAMES)
     assert abs(played.mean_return - card.mean) <= 0.05 * abs(card.mean) + chance
     assert len(card.returns) == 100 and card.licence == "MIT" and f"train {card.task} " in card.command

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,8 +20,8 @@ from headrace.pool.pool import Pool
 from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import MASK
-from headrace.train.play.agent import Agent
-from headrace.train.play.evaluate import playing_pool
+from headrace.train.play.agent import Agent, load_checkpoint
+from headrace.train.play.evaluate import Evaluation, opened, playing_pool
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.settings.config import Config
@@ -57,7 +58,7 @@ class Ladder:
         self.against_random: float | None = None
 
     @staticmethod
-    def fits(config: Config, policies: list[Policy]) -> bool:
+    def fits(config: Config, policies: Sequence[Policy]) -> bool:
         """Returns whether a run has a single policy, without a memory, that plays both sides of a game by turns."""
         module = policies[0].module
         alone = len(policies) == 1 and policies[0].agent_group.width == 2 and not module.memory_size
@@ -74,16 +75,14 @@ class Ladder:
         self._newest.load(model)
         random = np.random.default_rng((self._config.seed, step))
 
-        def chance(seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
-            return (masks * random.random(masks.shape)).argmax(1)
-
+        chance = random_player(random)
         with playing_pool(self._config, num_envs=GAMES, seed=int(random.integers(1 << 31))) as pool:
             newest, opponent = player(self._newest), player(self._opponent)
-            shares = [play(pool, newest, chance, chance)]
+            shares = [play(pool, newest, chance, chance).mean()]
             for earlier in self._earlier:
                 self._opponent.load(earlier)
-                shares.append(play(pool, newest, opponent, chance))
-        self.against_random = shares[0]
+                shares.append(play(pool, newest, opponent, chance).mean())
+        self.against_random = float(shares[0])
         table = np.block([[self._table, 1 - np.array(shares)[:, None]], [np.array([*shares, 0.5])]])
         self.elo = float(ratings(table, GAMES)[-1])
         if shares[-1] >= BETTER:
@@ -141,8 +140,23 @@ def ratings(table: np.ndarray, games: int) -> np.ndarray:
     return 400 * np.log10(strength)
 
 
-def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
-    """Plays a game in each environment; returns the share of points that player ``one`` wins.
+def evaluate_against_random(run_dir: str | Path, games: int, *, seed: int) -> Evaluation | None:
+    """Returns the points of a run's agent in games against a player that moves at random, as returns.
+
+    A victory is 1 point and a draw half a point. Returns None for a run of which this says nothing: other than a game
+    by turns whose two sides one policy plays. Raises as `evaluate`.
+    """
+    run, config = opened(run_dir, None, False)
+    with playing_pool(config, num_envs=games, seed=seed) as pool:
+        agent = Agent(config, pool.spec, load_checkpoint(run))
+        if not Ladder.fits(config, agent.policies):
+            return None
+        chance = random_player(np.random.default_rng(seed))
+        return Evaluation(play(pool, player(agent), chance, chance).tolist(), [])
+
+
+def play(pool: Pool, one: Player, other: Player, opening: Player) -> np.ndarray:
+    """Plays a game in each environment; returns the points of player ``one``, float64[N]: 1, or 0.5 for a draw, or 0.
 
     It begins half of the games. Player ``opening`` makes the first `OPENING` moves of both sides.
     """
@@ -163,7 +177,12 @@ def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
         going &= ~(terminated | truncated)
         if not going.any():
             break
-    return float((1 + np.sign(earned)).mean() / 2)
+    return (1 + np.sign(earned)) / 2
+
+
+def random_player(random: np.random.Generator) -> Player:
+    """Returns a player each of whose moves is as likely as another."""
+    return lambda seen, masks: (masks * random.random(masks.shape)).argmax(1)
 
 
 def player(agent: Agent) -> Player:

@@ -38,11 +38,13 @@ class Card:
         command: the command that trained it, with its seed.
         steps: agent steps of the training.
         processor_seconds: seconds of all cores that the training used, without the program's start.
-        returns: the return of each game that it played, without exploration, in environments of seed ``games_seed``.
+        returns: the return of each game that it played, without exploration, in environments of seed ``games_seed``; of
+            a game by turns, the points against a player that moves at random.
         bits: bits of a weight in the file.
         weights: SHA-256 of the file with the networks.
         versions: package → the version it was trained with.
         licence: the licence of the weights, an SPDX identifier.
+        against_random: whether ``returns`` are points against a player that moves at random.
     """
 
     format: int
@@ -59,6 +61,7 @@ class Card:
     weights: str
     versions: dict[str, str]
     licence: str
+    against_random: bool = False
 
     @property
     def mean(self) -> float:
@@ -74,8 +77,10 @@ class Card:
     def words(self) -> str:
         """How it was trained and what it earns, in words."""
         spent = "" if self.processor_seconds is None else f" in {self.processor_seconds:,.0f} s of a processor"
-        earned = f"{return_text(self.mean)} ± {return_text(self.deviation)}"
-        return f"{self.steps:,} steps{spent}; mean return {earned} of {len(self.returns)} games"
+        earned = f"mean return {return_text(self.mean)} ± {return_text(self.deviation)} of {len(self.returns)} games"
+        if self.against_random:
+            earned = f"{sum(self.returns):g} points of {len(self.returns)} games against random moves"
+        return f"{self.steps:,} steps{spent}; {earned}"
 
 
 def home() -> Path | None:

@@ -72,7 +72,7 @@ def _card_returns(agent: Agent) -> Facts | None:
     if agent.run_dir is None or not zoo.is_agent(agent.run_dir):
         return None
     card = zoo.read_card(agent.run_dir)
-    return judged("evaluation", card.mean, len(card.returns))
+    return None if card.against_random else judged("evaluation", card.mean, len(card.returns))
 
 
 def contract_path(path: Path) -> Path:
