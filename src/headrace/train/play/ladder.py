@@ -147,6 +147,8 @@ def evaluate_against_random(run_dir: str | Path, games: int, *, seed: int) -> Ev
     by turns whose two sides one policy plays. Raises as `evaluate`.
     """
     run, config = opened(run_dir, None, False)
+    if not decides_only(config):
+        return None
     with playing_pool(config, num_envs=games, seed=seed) as pool:
         agent = Agent(config, pool.spec, load_checkpoint(run))
         if not Ladder.fits(config, agent.policies):
