@@ -130,7 +130,7 @@ def value(mine: int, theirs: int, depth: int, low: float, high: float) -> float:
 def score(one: Player, two: Player, games: int, seed: int, task: str = TASK) -> float:
     """The first player's share of points in games, half of which it begins; a draw is half a point."""
     with headrace.make(task, num_envs=games, seed=seed) as pool:
-        return play(pool, one, two, opening=at_random)
+        return float(play(pool, one, two, opening=at_random).mean())
 
 
 def main() -> None:
