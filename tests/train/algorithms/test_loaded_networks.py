@@ -78,3 +78,13 @@ def test_a_loaded_network_begins_with_the_last_share_of_random_actions(algo: str
     assert loaded.epsilon_start == loaded.epsilon_end == make_config("CartPole-v1", algo=algo).epsilon_end
     assert make_config("CartPole-v1", algo=algo, load="other", epsilon_end=0.02).epsilon_start == 0.02
     assert make_config("CartPole-v1", algo=algo, load="other", epsilon_start=0.3).epsilon_start == 0.3
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_so_does_the_one_policy_of_several_that_is_loaded(algo: str) -> None:
+    policies = {"tagger": {"algo": "dqn", "load": "other"}, "runner": {"algo": "dqn"}}
+    run = make_config("TagGridWorld-v0", algo=algo, policies=policies)
+    loaded, new = run.of_policy("tagger"), run.of_policy("runner")
+    assert loaded.epsilon_start == loaded.epsilon_end == new.epsilon_end < new.epsilon_start
+    given = make_config("TagGridWorld-v0", algo="dqn", policies=policies, epsilon_start=0.3)
+    assert given.of_policy("tagger").epsilon_start == 0.3

@@ -50,17 +50,25 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     if "schedules" in begins:  # a setting that is given stays as it is
         points = {name: points for name, points in begins["schedules"].items() if name not in given}
         begins = begins | {"schedules": points}
-    if given.get("load") is not None and "epsilon_end" in (known := find_settings(algo)).settings:
-        least = begins.get("epsilon_end", known.default("epsilon_end"))
-        begins = begins | {"epsilon_start": given.get("epsilon_end", least)}  # what was loaded need not act at random
+    begins = begins | _exploring(algo, begins, given)
     if isinstance(policies := given.get("policies"), Mapping):
-        given["policies"] = {
-            name: policy_preset_values(task, options, algo, network, preset, own, given) | own
-            if isinstance(own, dict)
-            else own
-            for name, own in policies.items()
-        }
+
+        def values_of(own: dict[str, Any]) -> dict[str, Any]:
+            values = policy_preset_values(task, options, algo, network, preset, own, given)
+            learnt = _exploring(own.get("algo", algo), begins | values, given | own)
+            return values | {name: value for name, value in learnt.items() if name not in given} | own
+
+        given["policies"] = {name: values_of(own) if isinstance(own, dict) else own for name, own in policies.items()}
     return composed(given, begins)
+
+
+def _exploring(algo: str, begins: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the share of random actions with which a policy that is loaded begins: the last one."""
+    known = find_settings(algo)
+    if given.get("load") is None or "epsilon_end" not in known.settings:
+        return {}
+    least = begins.get("epsilon_end", known.default("epsilon_end"))
+    return {"epsilon_start": given.get("epsilon_end", least)}
 
 
 def policy_preset_values(
