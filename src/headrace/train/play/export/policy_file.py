@@ -73,9 +73,7 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
         ArithmeticError: the outputs of the file differ from those of the agent by more than 1e-5.
     """
     path = Path(path)
-    if path.suffix not in KINDS:
-        ends = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
-        raise OptionError(f"{path}: a policy is exported to a file whose name ends in {ends}")
+    check_kind(path)
     if policy is None and len(agent.policies) > 1:
         names = ", ".join(each.name for each in agent.policies)
         raise OptionError(f"the run has several policies, each of which is a file: name one of {names}")
@@ -92,6 +90,17 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
         raise ArithmeticError(f"{path} would answer otherwise than the agent, by {done.difference:.3g}: it was removed")
     write_contract(contract, _written(done))
     return done
+
+
+def check_kind(path: Path) -> None:
+    """Checks that a policy can be exported to a file of this name.
+
+    Raises:
+        OptionError: its suffix is another.
+    """
+    if path.suffix not in KINDS:
+        ends = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        raise OptionError(f"{path}: a policy is exported to a file whose name ends in {ends}")
 
 
 def _written(done: Exported) -> dict[Path, Facts]:
