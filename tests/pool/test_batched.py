@@ -147,8 +147,45 @@ def test_a_class_without_state_steps_only_all_environments_at_once(make: Any) ->
     assert pool.step(np.ones(3, np.int64))[0].ravel().tolist() == [1, 1, 1]
     with pytest.raises(UnsupportedError, match=r"keeps nothing in self\.state: its environments cannot be saved"):
         pool.save_state([0])
-    with pytest.raises(UnsupportedError, match=r"Hidden keeps nothing in self\.state: some of its environments"):
-        pool.step(np.ones(1, np.int64), [0])
+    for call in (pool.step, pool.send):
+        with pytest.raises(UnsupportedError, match=r"Hidden keeps nothing in self\.state: some of its environments"):
+            call(np.ones(1, np.int64), [0])
+    assert pool.step(np.ones(3, np.int64))[0].ravel().tolist() == [2, 2, 2]  # nothing was stepped
+
+
+def test_a_class_may_keep_its_actions_and_a_caller_reuse_theirs(make: Any) -> None:
+    class Last(Walk):
+        """Its rewards are the actions of the step before."""
+
+        def __init__(self, num_envs: int):
+            super().__init__(num_envs)
+            self.state["last"] = np.zeros(num_envs, np.int64)
+
+        def reset(self, mask: np.ndarray, seeds: np.ndarray) -> None:
+            super().reset(mask, seeds)
+            self.state["last"][mask] = 0
+
+        def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            before, self.state["last"] = self.state["last"].astype(np.float32), actions
+            return before, np.zeros(self.num_envs, bool)
+
+    pool = make(Last, num_envs=2)
+    pool.reset()
+    actions = np.array([0, 1])
+    pool.step(actions)
+    actions[:] = [1, 0]
+    assert pool.step(actions)[1].tolist() == [0, 1]
+    pool.reset([0])
+    assert actions.tolist() == [1, 0]
+
+
+def test_a_class_that_takes_no_number_of_environments_is_refused(make: Any) -> None:
+    class Few(Walk):
+        def __init__(self, n: int = 3):
+            super().__init__(n)
+
+    with pytest.raises(OptionError, match=r"Few\.__init__ must have an argument num_envs"):
+        make(Few, num_envs=3)
 
 
 def test_states_of_a_class_that_keeps_other_arrays_are_refused(make: Any) -> None:

@@ -76,6 +76,14 @@ def test_an_environment_of_gym_make_works_in_gymnasiums_wrappers() -> None:
     env.close()
 
 
+def test_an_option_of_a_reset_that_a_task_does_not_have_is_refused() -> None:
+    env: Any = gym.make("headrace/CartPole-v1")
+    env.reset(seed=0, options={})
+    with pytest.raises(OptionError, match="reset has no option 'low'"):
+        env.reset(seed=0, options={"low": 0.01, "high": 0.011})
+    env.close()
+
+
 @pytest.mark.parametrize("task", ["Ant-v5", "CartPole-v1"])
 def test_the_spec_of_an_environment_makes_an_equal_environment(task: str) -> None:
     options: dict[str, Any] = {"ctrl_cost_weight": 0.25} if task == "Ant-v5" else {}

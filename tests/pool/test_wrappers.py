@@ -228,3 +228,104 @@ def test_a_function_is_called_once_per_step_of_all_environments():
         for _ in range(10):
             pool.step(np.ones(1000, np.int64))
     assert calls == 10
+
+
+class Told(gym.Env[Any, Any]):
+    """An episode of three steps, whose infos differ: at its begin, in its steps and at its end."""
+
+    observation_space, action_space = gym.spaces.Box(0, 9, (1,), np.float32), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.steps = 0
+        return np.zeros(1, np.float32), {"success": False, "begun": 1, "told": {"at": 0}}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        over = self.steps == 3
+        info = {"success": over, "told": {"at": self.steps}} | ({"length": 3} if over else {})
+        return np.full(1, self.steps, np.float32), 1.0, over, False, info
+
+
+def test_a_function_sees_the_info_of_the_step_in_every_mode() -> None:
+    seen: dict[str, list[Any]] = {}
+    for autoreset in MODES:
+        told = seen[autoreset] = []
+
+        def bonus(step: Step, told: list[Any] = told) -> Any:
+            if step.info["elapsed_step"][0]:  # with next-step autoreset some rows only begin an episode
+                known = {name: step.info[name][0] for name in ("success", "elapsed_step", "env_id")}
+                known |= {
+                    name: step.info[name][0] if step.info.get(f"_{name}") else None for name in ("begun", "length")
+                }
+                told.append(known | {"at": step.info["told"]["at"][0], "obs": step.obs[0, 0]})
+            return step.reward + 10 * step.info["success"]
+
+        earned = []
+        with TransformReward(headrace.make(Told, num_envs=1, num_threads=1, autoreset=autoreset), bonus) as pool:
+            pool.reset()
+            while len(told) < 9:
+                earned.append(float(pool.step([0])[1][0]))
+        assert [reward for reward in earned if reward] == [1, 1, 11] * 3
+    assert seen["next_step"] == seen["same_step"]
+    assert [(each["at"], each["length"], each["begun"]) for each in seen["same_step"][:3]] == [
+        (1, None, None),
+        (2, None, None),
+        (3, 3, None),
+    ]
+
+
+def test_fields_that_a_task_declares_are_those_of_the_step_too() -> None:
+    def speed(step: Step) -> Any:
+        return step.info["x_velocity"]
+
+    pools = [
+        TransformReward(headrace.make("HalfCheetah-v5", num_envs=2, seed=0, max_episode_steps=3, autoreset=mode), speed)
+        for mode in MODES
+    ]
+    earned: list[Any] = [[], []]
+    for pool, kept in zip(pools, earned, strict=True):
+        with pool:
+            pool.reset()
+            for i in range(7 if pool is pools[0] else 6):
+                reward = pool.step(np.full((2, 6), 0.5, np.float32))[1]
+                if pool is not pools[0] or i != 3:  # a step that begins an episode
+                    kept.append(reward)
+    assert np.array_equal(*earned) and np.all(earned[0])
+
+
+def test_a_function_cannot_change_what_the_pool_returns() -> None:
+    def smaller(step: Step) -> Any:
+        reward = step.reward
+        reward -= 0.9
+        return reward
+
+    def other(step: Step) -> Any:
+        step.obs[:, 0] = 7
+        return step.reward
+
+    plain, inner = pools()
+    with plain, TransformReward(inner, smaller) as pool:
+        plain.reset()
+        pool.reset()
+        for _ in range(20):
+            wanted, (_, reward, *_, info) = plain.step(np.ones(5, np.int64))[1], pool.step(np.ones(5, np.int64))
+            assert np.array_equal(info["reward"], wanted)
+            assert np.allclose(reward, np.where(wanted, wanted - np.float32(0.9), 0))
+    with TransformReward(pools()[0], other) as pool:
+        pool.reset()
+        with pytest.raises(ValueError, match="read-only"):
+            pool.step(np.ones(5, np.int64))
+
+
+def test_what_is_no_pool_or_no_number_is_refused() -> None:
+    view: Any = headrace.make_vec("CartPole-v1", num_envs=2)
+    with pytest.raises(OptionError, match="wraps a pool"):
+        TransformReward(view, shaped)
+    view.close()
+    for wrong in ({"gamma": "a"}, {"gamma": np.nan}, {"gamma": 2}, {"clip": -1}, {"gamma": None}):
+        with headrace.make("CartPole-v1", num_envs=2) as pool, pytest.raises(OptionError, match="must be a number in"):
+            NormalizeReward(pool, **wrong)  # type: ignore[arg-type]
+    with TransformReward(pools()[0], lambda step: step.reward * 1j) as pool:
+        pool.reset()
+        with pytest.raises(OptionError, match="no real numbers"):
+            pool.step(np.ones(5, np.int64))

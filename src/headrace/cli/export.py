@@ -23,7 +23,7 @@ class ExportArgs:
 
     A file named .onnx is an ONNX model, one named .c C99 for any computer, with a header beside it, and one named .pt
     TorchScript. It is checked against the agent, an ONNX model where onnxruntime is installed, C where there is a
-    compiler. Beside it, policy.json says what its numbers are.
+    compiler. Beside it, a contract, policy.json beside policy.c, says what its numbers are.
 
     examples:
       headrace export runs/mine policy.onnx

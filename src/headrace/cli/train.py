@@ -310,7 +310,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     for algorithm in map(find_settings, algorithms_of(defaults)):
         types = algorithm.types
         for name, known in algorithm.usable.items():
-            if name in offered:
+            if name in offered or name not in defaults:  # of a run that goes on, some are its policies' own
                 continue
             offered.add(name)
             hint = JSON if name in IN_FILES else COUNT if types[name] is int else None

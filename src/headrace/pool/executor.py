@@ -121,6 +121,9 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
         """Returns arrays for a batch of ``rows`` rows in the executor's own memory; None if it can use any memory."""
         return None
 
+    def check_some(self, env_ids: np.ndarray) -> None:
+        """Raises an error if these environments, int32[k], cannot be stepped without the others."""
+
     @abstractmethod
     def send(self, actions: Actions, env_ids: np.ndarray) -> None:
         """Starts k steps, as `Executor.step`, and returns immediately."""

@@ -82,22 +82,23 @@ class Joined(gym.spaces.Box):
     def words(self) -> str:
         """Returns in words which elements each part of an observation has."""
         found, start = [], 0
-        for name, shape in self.parts():
+        for name, shape, categories in self.parts():
             end = start + math.prod(shape)
-            kept = f" (a picture {list(shape)})" if len(shape) == 3 else ""
+            kept = f" (a picture {list(shape)})" if len(shape) == 3 else " (one-hot)" if categories else ""
             found.append(f"{name} [{start}:{end}]{kept}")
             start = end
         return ", ".join(found)
 
-    def parts(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Returns the parts of an observation in their order: the name of each, and its shape, [C, H, W] of a picture.
+    def parts(self) -> list[tuple[str, tuple[int, ...], tuple[str, ...]]]:
+        """Returns the parts of an observation in their order: name, shape, and names of the elements of categories.
 
-        Parts that are no pictures are rows, [n].
+        A picture has the shape [C, H, W]; other parts are rows, [n].
         """
-        boxes = {path: self._box(path, leaf) for path, leaf in self._parts.items()}
-        return [
-            (":".join(map(str, path)) or "all", self._shown.get(path, (box.low.size,))) for path, box in boxes.items()
-        ]
+        found = []
+        for path, leaf in self._parts.items():
+            shape = self._shown.get(path, (self._box(path, leaf).low.size,))
+            found.append((":".join(map(str, path)) or "all", shape, () if path in self._texts else _categories(leaf)))
+        return found
 
     def _box(self, path: Path, leaf: Any) -> Any:
         if path in self._texts:
@@ -121,6 +122,16 @@ class Joined(gym.spaces.Box):
             if isinstance(leaf, gym.spaces.Discrete):
                 return np.reshape(values, (-1, 1)) == np.arange(leaf.start, leaf.start + leaf.n)
         return np.stack([self._row(path, leaf, value) for value in values])
+
+
+def _categories(leaf: gym.Space) -> tuple[str, ...]:
+    """Returns names of the elements of categories, which are one-hot; none of other parts."""
+    if isinstance(leaf, gym.spaces.Discrete):
+        return tuple(f"is {each}" for each in range(int(leaf.start), int(leaf.start + leaf.n)))
+    if isinstance(leaf, gym.spaces.MultiDiscrete):
+        ranges = zip(leaf.start.ravel().tolist(), leaf.nvec.ravel().tolist(), strict=True)
+        return tuple(f"{i} is {each}" for i, (first, n) in enumerate(ranges) for each in range(first, first + n))
+    return ()
 
 
 def flat_option() -> Option:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from headrace.errors import EnvironmentFailure, OptionError, UnsupportedError
@@ -139,6 +140,7 @@ class Pool(Flights):
         action, env_id = unpacked(action, env_id, self.action_space)
         ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
         self._status.check_steppable(ids)
+        self._executor.check_some(ids)
         actions = self._check_action(action, len(ids))
         self._sending(ids, lambda: self._executor.send(actions, ids))
 
@@ -309,6 +311,8 @@ class Pool(Flights):
         ids = None if env_id is None else check_env_ids(env_id, self.num_envs)
         self._status.check_steppable(self.all_env_ids if ids is None else ids)
         rows = self.num_envs if ids is None else len(ids)
+        if ids is not None:
+            self._executor.check_some(ids)
         actions = self._check_action(action, rows)
         batch = self._ring.take(rows) if out is None else self._into(out, rows)
         self._advance(actions, ids, batch)
@@ -334,4 +338,4 @@ class Pool(Flights):
 
 
 def _has(env: Any, name: str) -> bool:
-    return hasattr(env, name)
+    return env.has_wrapper_attr(name) if isinstance(env, gym.Env) else hasattr(env, name)

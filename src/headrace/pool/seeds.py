@@ -53,3 +53,11 @@ def seed_globals(seed: int) -> None:
     np.random.seed(np.random.SeedSequence(seed).generate_state(4))
     if torch := sys.modules.get("torch"):
         torch.default_generator.manual_seed(seed)
+
+
+def mixed(numbers: np.ndarray) -> np.ndarray:
+    """Returns uint64[k], each a well-mixed function of a number alone (SplitMix64; Steele, Lea and Flood, 2014)."""
+    z = numbers + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -16,6 +16,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.batch import FINAL, INFO, OBS, observation_fields
 from headrace.pool.spec import Field, TaskSpec
+from headrace.pool.step import Step, copy, is_real, is_tensor, where, zeros
 from headrace.pool.structure import assembled, at, leaf_name, leaves, mapped
 
 if TYPE_CHECKING:
@@ -29,9 +30,16 @@ class PoolWrapper:
 
     Attributes:
         pool: the wrapped pool, which may itself be a wrapper.
+
+    Raises:
+        OptionError: it is no pool, but such as a view of one.
     """
 
     def __init__(self, pool: BasePool[Any] | PoolWrapper):
+        if type(getattr(pool, "spec", None)) is not TaskSpec:  # a view's is derived from it, or another
+            raise OptionError(
+                f"{type(self).__name__} wraps a pool, from headrace.make or make_torch, not {pool!r:.200}"
+            )
         self.pool: Any = pool
 
     def __getattr__(self, name: str) -> Any:
@@ -94,7 +102,7 @@ class PoolWrapper:
         rest = {name: array for name, array in given.items() if name not in own}
         if own and not rest:  # the pool infers the number of rows from at least one array
             some = next(iter(own.values()))
-            rest = {"truncated": _zeros(some, (len(some),), "bool")}
+            rest = {"truncated": zeros(some, (len(some),), "bool")}
         return WrappedBatch(self, self.pool.make_batch(rest), own)
 
     def bind(self, action: Any, out: WrappedBatch) -> Callable[[], tuple[Any, ...]]:
@@ -132,30 +140,6 @@ class WrappedBatch:
     own: dict[str, Any]
 
 
-class Step:
-    """One step of k environments, the argument of a function of rewards: NumPy arrays, or tensors of a `TorchPool`.
-
-    Attributes:
-        reward: float32[k], or [k, agents].
-        terminated, truncated: bool[k].
-        info: the step's info, with ``env_id`` int32[k].
-    """
-
-    __slots__ = ("_obs", "info", "reward", "terminated", "truncated")
-
-    def __init__(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Mapping[str, Any]):
-        self._obs, self.reward, self.terminated, self.truncated, self.info = obs, reward, terminated, truncated, info
-
-    @property
-    def obs(self) -> Any:
-        """The observations [k, …] after the step; the final ones where an episode ended and the next has begun."""
-        final = self.info.get("final_obs")
-        if final is None:
-            return self._obs
-        done = self.terminated | self.truncated
-        return mapped(lambda now, last: _where(done, last, now), self._obs, final)
-
-
 class TransformReward(PoolWrapper):
     """A pool whose rewards are a function of its steps.
 
@@ -167,8 +151,8 @@ class TransformReward(PoolWrapper):
         function: a function of a `Step` of k environments that returns rewards [k], or [k, agents].
 
     Raises:
-        OptionError: the function's result has another shape, or an environment's own info has a key ``reward``; raised
-            by the reset or step.
+        OptionError: the function's result has another shape or is not of real numbers, or an environment's own info
+            has a key ``reward``; raised by the reset or step.
 
     Example:
         >>> pool = headrace.wrappers.TransformReward(pool, lambda step: step.reward - 0.1 * abs(step.obs[:, 0]))
@@ -195,16 +179,18 @@ class TransformReward(PoolWrapper):
         new = self._function(Step(*result))
         if tuple(np.shape(new)) != tuple(reward.shape):
             raise OptionError(f"the function of rewards returned shape {np.shape(new)}, not {tuple(reward.shape)}")
+        if not is_real(new):
+            raise OptionError(f"the function of rewards returned {new!r:.200}, which are no real numbers")
         if self._kept:
             self._keep(reward, info, own)
-        reward[...] = _where(self._began(terminated | truncated, info), reward, new)
+        reward[...] = where(self._began(terminated | truncated, info), reward, new)
         return result
 
     def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         if self._kept:
             self._check(info)
             rows, shape = len(info["env_id"]), self.spec.reward_shape
-            info[REWARD] = _zeros(info["env_id"], (rows, *shape), "float32")
+            info[REWARD] = zeros(info["env_id"], (rows, *shape), "float32")
         if self._over is not None:
             self._over[info["env_id"]] = False
         return obs, info
@@ -215,7 +201,7 @@ class TransformReward(PoolWrapper):
         if self.autoreset != "next_step":
             return began
         if self._over is None:
-            self._over = _zeros(done, (self.num_envs,), "bool")
+            self._over = zeros(done, (self.num_envs,), "bool")
         ids = info["env_id"]
         began = began | self._over[ids]  # the next life of a game begins in the middle of it
         self._over[ids] = done
@@ -233,7 +219,7 @@ class TransformReward(PoolWrapper):
         self._check(info)
         kept = own.get(INFO + REWARD)
         if kept is None:
-            kept = _copy(reward)
+            kept = copy(reward)
         else:
             kept[...] = reward
         info[REWARD] = kept
@@ -258,7 +244,7 @@ class NormalizeReward(TransformReward):
         variance: the variance of all discounted returns so far; 1 before the first step.
 
     Raises:
-        OptionError: the pool's arrays are torch tensors.
+        OptionError: the pool's arrays are torch tensors, or a number is out of range.
 
     Source: Engstrom et al. 2020 (arXiv:2005.12729).
     """
@@ -266,6 +252,9 @@ class NormalizeReward(TransformReward):
     def __init__(self, pool: BasePool[Any] | PoolWrapper, gamma: float = 0.99, clip: float = 10.0):
         if not hasattr(unwrapped(pool), "send"):  # a pool of tensors
             raise OptionError("NormalizeReward is for pools of arrays; training has the setting normalise_rewards")
+        for name, value, most in (("gamma", gamma, 1.0), ("clip", clip, np.inf)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+                raise OptionError(f"NormalizeReward's {name} must be a number in [0, {most}], not {value!r}")
         super().__init__(pool, self._scaled)
         self._gamma, self._clip = gamma, clip
         self._returns = np.zeros((pool.num_envs, *pool.spec.reward_shape))
@@ -331,7 +320,7 @@ class TransformObservation(PoolWrapper):
 
     def _final(self, final: Any, done: Any, own: Mapping[str, Any]) -> Any:
         """Returns the new last observations of episodes that ended; other rows of ``final`` are undefined."""
-        if _is_tensor(done):
+        if is_tensor(done):
             return self._new(final, own, FINAL)
         part = self._checked(self._function(mapped(lambda array: array[done], final)), int(done.sum()))
         whole = mapped(lambda array: np.zeros((len(done), *array.shape[1:]), array.dtype), part)
@@ -374,33 +363,3 @@ def unwrapped(pool: Any) -> Any:
     while isinstance(pool, PoolWrapper):
         pool = pool.pool
     return pool
-
-
-# -- arrays and tensors --------------------------------------------------------------------------
-
-
-def _is_tensor(array: Any) -> bool:
-    return not isinstance(array, np.ndarray | np.generic)
-
-
-def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Returns zeros, an array or, like ``like``, a tensor on its device."""
-    if not _is_tensor(like):
-        return np.zeros(shape, dtype)
-    import torch
-
-    return torch.zeros(shape, dtype=getattr(torch, dtype), device=like.device)
-
-
-def _where(condition: Any, yes: Any, no: Any) -> Any:
-    """Returns rows [k, …] of ``yes`` where ``condition``, bool[k], is True, and of ``no`` elsewhere."""
-    wide = condition.reshape(-1, *(1,) * (len(yes.shape) - 1))
-    if not _is_tensor(condition):
-        return np.where(wide, yes, no)
-    import torch
-
-    return torch.where(wide, yes, torch.as_tensor(no, dtype=yes.dtype, device=yes.device))
-
-
-def _copy(array: Any) -> Any:
-    return array.clone() if _is_tensor(array) else array.copy()

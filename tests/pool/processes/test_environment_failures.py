@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from simple_envs import Counter, Odd, Sleeper, actions
@@ -113,3 +114,40 @@ def test_an_invalid_step_result_raises_the_failure_of_its_environment(given: Any
         pool.reset()
         with pytest.raises(EnvironmentFailure, match=f"environment 0 raised(.|\n)*{words}"):
             pool.step(np.zeros(2, np.int64))
+
+
+class Drawn(gym.Env[Any, Any]):
+    """Observes a number that it draws in each episode; actions 1 and 2 fail, the latter with its process."""
+
+    observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.np_random.random(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        if action == 2:
+            os._exit(3)
+        if action == 1:
+            raise RuntimeError("asked to fail")
+        return self.np_random.random(1, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("action", [1, 2])
+@pytest.mark.parametrize("on_failure", ["raise", "restart"])
+def test_after_a_failure_episodes_are_new_ones_that_follow_from_the_seed(action: int, on_failure: Any) -> None:
+    def drawn() -> list[float]:
+        with headrace.make(Drawn, num_envs=2, num_threads=1, seed=0, on_failure=on_failure) as pool:
+            seen = [pool.reset()[0]]
+            for _ in range(3):
+                try:
+                    pool.step([action, 0])
+                except EnvironmentFailure:
+                    seen.append(pool.reset()[0])
+                else:
+                    seen.append(pool.step([0, 0])[0])
+            assert np.array_equal(pool.reset(seed=0)[0], seen[0])
+        return np.concatenate(seen)[::2, 0].tolist()
+
+    first = drawn()
+    assert len({*first}) == 4 and drawn() == first

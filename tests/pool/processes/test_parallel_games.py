@@ -300,3 +300,18 @@ def test_a_game_without_possible_agents_is_refused() -> None:
 
     with pytest.raises(OptionError, match="Nobody has possible_agents=None: list the names of all its agents"):
         headrace.make(Nobody)
+
+
+@pytest.mark.parametrize(("place", "what"), [(0, "observation"), (1, "reward")])
+def test_an_agent_in_the_game_without_an_observation_or_a_reward_is_a_failure(place: int, what: str) -> None:
+    class Forgetful(Race):
+        def step(self, actions: Any) -> Any:
+            result = super().step(actions)
+            result[place].pop(self.agents[-1], None)
+            return result
+
+    with headrace.make(Forgetful, num_envs=1, seed=3) as pool:
+        pool.reset()
+        action = {"hare": np.full((1, 2), 2), "tortoise": np.full((1, 1, 1), 0.7, np.float32)}
+        with pytest.raises(EnvironmentFailure, match=f"is among the agents, but has no {what}"):
+            pool.step(action)

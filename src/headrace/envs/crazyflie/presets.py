@@ -11,21 +11,21 @@ from headrace.pool.family import Presets, Settings
 # below it, as rotors speed up faster than they slow down, and so lift more while actions vary: less so where masses and
 # thrusts differ, which makes it answer a height that is wrong, and where actions are narrowed in the second half.
 _HOVERING: Settings = {
-    "total_steps": 1_120_000, "num_envs": 128, "num_steps": 32, "epochs": 1, "minibatch_size": 256,
+    "total_steps": 1_400_000, "num_envs": 128, "num_steps": 32, "epochs": 1, "minibatch_size": 256,
     "hidden": (64, 64), "learning_rate": 2e-3, "gamma": 0.985, "gae_lambda": 0.9, "log_std_init": -1.5,
     "normalise_observations": True, "normalise_values": True, "normalise_rewards": True, "mirror": True,
-    "env_options": {"least_action": 0.22, "action_history": 4, "mass_spread": 0.1, "thrust_spread": 0.05},
+    "env_options": {"least_action": 0.22, "action_history": 4, "mass_spread": 0.14, "thrust_spread": 0.08},
     "option_schedules": {
-        "hardness": [(0, 0.05), (60_000, 0.05), (260_000, 0.6), (480_000, 1.0)],
-        "alive": [(0, 2.0), (260_000, 2.0), (560_000, 1.2)],
+        "hardness": [(0, 0.05), (60_000, 0.05), (330_000, 0.6), (600_000, 1.0)],
+        "alive": [(0, 2.0), (450_000, 2.0), (900_000, 1.2)],
     },
     "schedules": {
-        "learning_rate": [(0, 2e-3), (200_000, 2e-3), (1_120_000, 2e-5)],
-        "entropy_coef": [(0, 0.0), (480_000, 0.0), (800_000, -0.01)],
+        "learning_rate": [(0, 2e-3), (250_000, 2e-3), (1_400_000, 2e-5)],
+        "entropy_coef": [(0, 0.0), (600_000, 0.0), (1_000_000, -0.01)],
     },
 }
 
-# A point that moves is followed to about 0.1 m after more steps.
+# A point that moves is followed to about 0.1 m after twice the steps.
 _CURVE: Settings = _HOVERING | {
     "total_steps": 2_800_000, "epochs": 3, "mirror": False,
     "env_options": {"alive": 2.0, "least_action": 0.22, "action_history": 4},

@@ -21,6 +21,7 @@ from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.processes.task import arguments_of
 from headrace.pool.frames import rgb_frames
+from headrace.pool.seeds import mixed
 from headrace.pool.spec import Field, PoolSettings, TaskSpec
 from headrace.pool.structure import at, leaf_name, leaves, mapped
 from headrace.pool.task import Task
@@ -117,6 +118,8 @@ def batched_task(kind: type[BatchedEnv], name: str, /, **options: Any) -> Task:
     if unknown := sorted(options.keys() - known):
         raise OptionError(f"{name} has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
     own = {key: value for key, value in options.items() if key != LIMIT or LIMIT in arguments_of(kind)}
+    if "num_envs" not in arguments_of(kind):
+        raise OptionError(f"{name}: {kind.__name__}.__init__ must have an argument num_envs, their number")
     env = kind(num_envs=1, **own)
     for space in ("observation_space", "action_space"):
         if not isinstance(getattr(env, space, None), gym.Space):
@@ -163,6 +166,10 @@ class BatchedExecutor(HostExecutor):
     def bind(self, batch: Batch) -> None:
         pass
 
+    def check_some(self, env_ids: np.ndarray) -> None:
+        if len(env_ids) < self._settings.num_envs:
+            self._check_state("some of its environments cannot be stepped without the others")
+
     def step(self, actions: Any, env_ids: np.ndarray | None, batch: Batch) -> None:
         ids = self._all if env_ids is None else env_ids
         self._serve(ids, actions, np.zeros(len(ids), bool), batch)
@@ -204,11 +211,9 @@ class BatchedExecutor(HostExecutor):
         """Steps environments ``ids``; returns all rewards [N], and whether episodes have terminated and truncated."""
         name, n = f"{self._spec.task}'s step", self._settings.num_envs
         some = len(ids) < n
-        if some:
-            self._check_state("some of its environments cannot be stepped without the others")
         before = {key: np.array(_numpy(value)) for key, value in self._env.state.items()} if some else {}
-        if some or ids is not self._all:
-            actions = _spread(actions, ids, n)
+        # a copy, as the class may keep it, and the caller may change theirs
+        actions = _spread(actions, ids, n) if some or ids is not self._all else mapped(np.copy, actions)
         result = self._env.step(actions)
         self._elapsed[ids[~begins]] += 1
         if some:
@@ -322,14 +327,6 @@ class BatchedExecutor(HostExecutor):
         vars(self).clear()
         if close := getattr(env, "close", None):
             close()
-
-
-def mixed(numbers: np.ndarray) -> np.ndarray:
-    """Returns uint64[k], each a well-mixed function of a number alone (SplitMix64; Steele, Lea and Flood, 2014)."""
-    z = numbers + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 def _mask(n: int, ids: np.ndarray) -> np.ndarray:

@@ -186,9 +186,13 @@ class GymnasiumEnv(gym.Env):
         self.action_space = self.pool.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode; returns ``(obs, info)`` of one environment, without a batch dimension."""
+        """Begins an episode; returns ``(obs, info)`` of one environment, without a batch dimension.
+
+        Raises:
+            OptionError: the task's reset takes no such option.
+        """
         super().reset(seed=seed)
-        obs, info = self.pool.reset(seed=seed)
+        obs, info = self.pool.reset(seed=seed, options=options)
         return mapped(_first, obs, self.observation_space), row_of(info, 0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

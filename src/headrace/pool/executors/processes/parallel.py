@@ -79,7 +79,9 @@ class ParallelGame(gym.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode; returns ``(obs, info)``, with each agent's observation in its own row."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        return self._observed(obs), self._told(obs, infos, self.env.agents or (), ())
+        seen = self._observed(obs)
+        _check_whole("observation", obs, self.env.agents or ())
+        return seen, self._told(obs, infos, self.env.agents or (), ())
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps all agents in the game; the episode ends when no agent is left.
@@ -92,6 +94,9 @@ class ParallelGame(gym.Env):
         """
         acted = list(self.env.agents or ())
         obs, rewards, ended, cut, infos = self.env.step({agent: self._action(agent, action) for agent in acted})
+        seen = self._observed(obs)
+        _check_whole("observation", obs, left := list(self.env.agents or ()))
+        _check_whole("reward", rewards, [agent for agent in left if agent in acted])
         reward = np.zeros(len(self.players), np.float32)
         for agent, earned in rewards.items():
             reward[self._number[agent]] = reward_of(earned, f"rewards[{agent!r}]")
@@ -104,7 +109,7 @@ class ParallelGame(gym.Env):
             terminated = not truncated or all(ended.get(agent) for agent in acted)
             alive = [agent for agent in acted if cut.get(agent) and not ended.get(agent)]
         cut_off = [agent for agent in acted if cut.get(agent)]
-        return self._observed(obs), reward, terminated, truncated, self._told(obs, infos, alive, cut_off)
+        return seen, reward, terminated, truncated, self._told(obs, infos, alive, cut_off)
 
     def render(self) -> Any:
         """Returns the rendering of the PettingZoo environment."""
@@ -230,6 +235,13 @@ def check_new(env: Any, known: MutableMapping[int, Any]) -> None:
                 f"let each call make a new one, as in  lambda: {name}(…)"
             )
         known[id(each)] = each
+
+
+def _check_whole(what: str, given: Mapping[Any, Any], agents: Sequence[Any]) -> None:
+    """Raises `ValueError` if an agent that is in the game has none of what PettingZoo's dict holds by agent."""
+    without = [agent for agent in agents if given.get(agent) is None]
+    if without:
+        raise ValueError(f"{without[0]!r} is among the agents, but has no {what}")
 
 
 def _has_mask(env: Any, agent: Any) -> bool:

@@ -45,7 +45,7 @@ from headrace.pool.executors.processes.parallel import check_new
 from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
 from headrace.pool.fork_server import allow_children, end_children, heed_parent
-from headrace.pool.seeds import seed_globals
+from headrace.pool.seeds import mixed, seed_globals
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
@@ -274,12 +274,17 @@ class Worker:
         """Begins a new episode.
 
         Args:
+            seed: of the random stream, or None to continue it. An object that is made anew later on, for one that
+                failed or was lost, gets another seed that follows from this one, so that it repeats no episodes.
             lost: whether the previous episode was lost with its process, and is reported as truncated.
             with_options: whether the environment is reset with the options stored in its slot.
         """
         try:
+            if seed is None and slot.env is None:  # it has failed, and its random stream with it
+                seed = int(self._control.seed[env_id])
             if seed is not None:
                 seed_globals(seed)
+                self._control.seed[env_id] = mixed(np.array([seed], np.uint64))[0]
             if slot.env is None:
                 slot.env = self._made(env_id)
             given: dict[str, Any] = {} if seed is None else {"seed": folded(seed)}

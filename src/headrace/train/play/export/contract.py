@@ -87,10 +87,31 @@ def contract_path(path: Path) -> Path:
     return beside
 
 
+def check_beside(contract: Facts, path: Path) -> None:
+    """Checks that a contract would not replace that of a file which stays beside it, and is another policy's.
+
+    Args:
+        path: the policy's file.
+
+    Raises:
+        OptionError: it would.
+    """
+    beside = contract_path(path)
+    before = _known(beside) or {}
+    if all(before.get(key) in (None, contract[key]) for key in ("task", "policy")):
+        return
+    named = before.get("files")
+    written = {path.name, *([path.with_suffix(".h").name] if path.suffix == ".c" else [])}
+    stay = {name: facts for name, facts in (named if isinstance(named, dict) else {}).items() if name not in written}
+    if left := [name for name, facts in stay.items() if _is_unchanged(beside.parent, name, facts)]:
+        whose = f"policy {before.get('policy')!r} of {before.get('task')}"
+        raise OptionError(f"{beside} says what {left[0]} is, the {whose}: name {path} otherwise, or remove both")
+
+
 def write_contract(contract: Facts, written: Mapping[Path, Facts]) -> Path:
     """Writes the contract beside a policy's files, and returns its path.
 
-    Files of the same policy that an earlier contract names stay in it, if they are as they were.
+    Files of the same policy that an earlier contract names stay in it, if they are as they were; see `check_beside`.
 
     Args:
         written: file → what is to be said of it beside its hash.
@@ -185,7 +206,7 @@ def _parts(agent: Agent, space: gym.Space, stack: int) -> list[Facts]:
         return [{"name": "category", "from": 0, "to": 1, "shape": [], "unit": "", "low": low, "high": high}]
     assert isinstance(space, gym.spaces.Box)
     if isinstance(space, Joined):
-        parts = tuple(Part(name, shape) for name, shape in space.parts())
+        parts = tuple(Part(name, shape, elements=elements) for name, shape, elements in space.parts())
     else:
         parts = () if agent.spec.agents else agent.spec.signals.observation
     size = int(np.prod(space.shape or (1,)))

@@ -20,7 +20,7 @@ from headrace.train.play.agent import Agent
 from headrace.train.play.export.arrays import Array, arrays_of, examples
 from headrace.train.play.export.c import Program, program_of
 from headrace.train.play.export.compiled import compiled, difference_of
-from headrace.train.play.export.contract import Facts, contract_of, contract_path, write_contract
+from headrace.train.play.export.contract import Facts, check_beside, contract_of, contract_path, write_contract
 from headrace.train.play.export.network import Network, network_of
 from headrace.train.play.export.told import told_of
 from headrace.train.play.export.torch_files import Deployed, compare, exporting, session, write_onnx, write_script
@@ -68,7 +68,7 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     Raises:
         OptionError: there is no such policy, or there are several and none is named; the file has another suffix; a
             package for exports is not installed; a user's network cannot be exported, or the network has no form in C;
-            or a file that is no contract has the contract's name.
+            a file that is no contract has the contract's name, or the contract is of a file of another policy.
         StorageError: a file cannot be written.
         ArithmeticError: the outputs of the file differ from those of the agent by more than 1e-5.
     """
@@ -82,6 +82,7 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     contract_path(path)
     arrays = arrays_of(played)
     contract = contract_of(agent, played, *arrays)
+    check_beside(contract, path)
     with exporting(module), FullPrecision(), torch.no_grad():
         done = _as_c(played, path, contract) if path.suffix == C else _by_torch(played, path, contract, arrays)
     if done.difference is not None and not done.difference <= CLOSE:
