@@ -153,6 +153,17 @@ def test_policies_and_schedules_are_given_as_json_or_as_a_file(tmp_path: Path) -
     assert main(["train", "--resume", str(run), "--total-steps", "256"]) == 0
 
 
+@pytest.mark.parametrize("algo", ["a2c", "dqn", "pqn"])
+def test_a_run_of_several_algorithms_goes_on(tmp_path: Path, algo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    policies = {"mouse": {"agents": ["runner"], "algo": algo}, "cats": {"agents": ["tagger"]}}
+    run, tiny = tmp_path / "run", ["--total-steps", "128", "--no-video", *TINY]
+    assert main(["train", "TagGridWorld-v0", "--policies", json.dumps(policies), "--run-dir", str(run), *tiny]) == 0
+    assert main(["train", "--resume", str(run), "--total-steps", "256"]) == 0
+    assert "256 steps" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["train", "--resume", str(run), "--help"])
+
+
 def test_train_leaves_a_run_folder(run_dir: Path) -> None:
     config = json.loads((run_dir / "config.json").read_text())
     assert config["seed"] == 5

@@ -50,7 +50,9 @@ def test_a_babyai_mission_becomes_the_counts_of_its_words() -> None:
         missions = [bytes(row).decode().rstrip("\0") for row in plain.reset()[0]["mission"]]
     with headrace.make(BABY, num_envs=2, batch_size=2, seed=1, flat_observation="pictures") as pool:
         space: Any = pool.spec.observation
-        assert isinstance(space, Joined) and space.words().startswith("direction [0:4], image [4:151], mission [151:")
+        assert isinstance(space, Joined) and space.words().startswith(
+            "direction [0:4] (one-hot), image [4:151], mission [151:"
+        )
         obs, _ = pool.reset()
     assert all(mission.startswith("go to ") for mission in missions)
     np.testing.assert_array_equal(obs[:, 151:], [words_of(mission) for mission in missions])

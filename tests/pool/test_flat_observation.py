@@ -84,7 +84,12 @@ def test_a_joined_row_ends_with_its_kept_pictures_channels_first() -> None:
     )
     joined, seen = Joined(space, keep=True), space.sample()
     row = joined.of(seen)
-    assert joined.words() == "b [0:2], c [2:4], a [4:148] (a picture [2, 8, 9])" and joined.numbers == 4
+    assert joined.words() == "b [0:2] (one-hot), c [2:4], a [4:148] (a picture [2, 8, 9])" and joined.numbers == 4
+    categories = gym.spaces.Dict(d=gym.spaces.Discrete(2, start=3), m=gym.spaces.MultiDiscrete([2, 2]))
+    assert Joined(categories).parts() == [
+        ("d", (2,), ("is 3", "is 4")),
+        ("m", (4,), ("0 is 0", "0 is 1", "1 is 0", "1 is 1")),
+    ]
     assert row in joined and row.dtype == np.float32 and joined.high[4:].max() == 3
     np.testing.assert_array_equal(row[4:].reshape(2, 8, 9), seen["a"].transpose(2, 0, 1))
     assert Joined(space).of(seen).shape == row.shape and not Joined(space).pictures

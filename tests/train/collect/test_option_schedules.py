@@ -97,8 +97,14 @@ class Paid(gym.Env):
 """
 
 
-def test_attributes_of_python_environments_follow_the_schedule(tmp_path: Path) -> None:
-    (tmp_path / "paid.py").write_text(PAID)
+@pytest.mark.parametrize("nested", [False, True])
+def test_attributes_of_python_environments_follow_the_schedule(tmp_path: Path, nested: bool) -> None:
+    """A dict of observations is made one array by a wrapper, which the attribute is behind."""
+    text = PAID
+    if nested:
+        text = text.replace("gym.spaces.Box(0, 1, (1,))", "gym.spaces.Dict(at=gym.spaces.Box(0, 1, (1,)))")
+        text = text.replace("np.zeros(1, np.float32)", "{'at': np.zeros(1, np.float32)}")
+    (tmp_path / "paid.py").write_text(text)
     rewards = Rewards()
     train(f"{tmp_path / 'paid.py'}:Paid", **SHORT, num_threads=1, run_dir=tmp_path / "run", callback=rewards)
     assert [seen[1] for seen in rewards.seen][-2:] == [0.5, 0.5]

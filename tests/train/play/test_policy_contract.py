@@ -142,6 +142,19 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path):
     assert not (tmp_path / "config.c").exists()
 
 
+def test_the_contract_of_another_policys_file_stays(tmp_path: Path):
+    agent = untrained("CartPole-v1")
+    export_policy(agent, tmp_path / "policy.c")
+    before = (tmp_path / "policy.json").read_bytes()
+    with pytest.raises(OptionError, match=r"policy\.json says what policy\.c is, the policy .* of CartPole-v1"):
+        export_policy(untrained("Acrobot-v1"), tmp_path / "policy.pt")
+    assert (tmp_path / "policy.json").read_bytes() == before and not (tmp_path / "policy.pt").exists()
+    export_policy(untrained("Acrobot-v1"), tmp_path / "policy.c")  # in place of the other
+    (tmp_path / "policy.c").unlink()
+    (tmp_path / "policy.h").unlink()
+    export_policy(agent, tmp_path / "policy.pt")
+
+
 def test_the_returns_are_those_of_the_checkpoint(tmp_path: Path):
     settings: Any = SMALL | {"total_steps": 1024, "evaluate_episodes": 3}
     run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "mine", quiet=True).run_dir

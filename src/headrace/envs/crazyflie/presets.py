@@ -14,10 +14,10 @@ _HOVERING: Settings = {
     "total_steps": 1_400_000, "num_envs": 128, "num_steps": 32, "epochs": 1, "minibatch_size": 256,
     "hidden": (64, 64), "learning_rate": 2e-3, "gamma": 0.985, "gae_lambda": 0.9, "log_std_init": -1.5,
     "normalise_observations": True, "normalise_values": True, "normalise_rewards": True, "mirror": True,
-    "env_options": {"least_action": 0.22, "action_history": 4, "mass_spread": 0.14, "thrust_spread": 0.08},
+    "env_options": {"least_action": 0.22, "action_history": 4, "mass_spread": 0.1, "thrust_spread": 0.08},
     "option_schedules": {
         "hardness": [(0, 0.05), (60_000, 0.05), (330_000, 0.6), (600_000, 1.0)],
-        "alive": [(0, 2.0), (450_000, 2.0), (900_000, 1.2)],
+        "alive": [(0, 2.0), (330_000, 2.0), (700_000, 1.6)],
     },
     "schedules": {
         "learning_rate": [(0, 2e-3), (250_000, 2e-3), (1_400_000, 2e-5)],
