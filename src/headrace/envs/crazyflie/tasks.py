@@ -81,10 +81,10 @@ class State:
     lag: wp.array[wp.vec4]
     push: wp.array[wp.vec3]  # N
     twist: wp.array[wp.vec3]  # N m
-    hard: wp.array[wp.float64]  # the option hardness; a table, as it may change during a run, as the next one
-    living: wp.array[wp.float64]  # the option alive
+    hard: wp.array[wp.float64]  # the option hardness, a table, as it may change during a run
     action_history: int
     least_action: wp.float64
+    alive: wp.float64
     mass_spread: wp.float64
     thrust_spread: wp.float64
     lag_spread: wp.float64
@@ -269,7 +269,7 @@ def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, stre
     state.rotors[env] = now.rotors
     lost = beyond(now.place - target(state, phase), FAR) or beyond(now.spin, SPINNING)
     lost = lost or beyond(now.velocity - target_velocity(state, phase), FAST)
-    return wp.where(lost, 0.0, wp.float32(state.living[0]) - spent), lost
+    return wp.where(lost, 0.0, wp.float32(state.alive) - spent), lost
 
 
 @wp.func
@@ -388,9 +388,7 @@ def _task(name: str, points: int, constants: Mapping[str, float], options: Mappi
         bounds=BOUNDS,
     )
     return KernelTask(
-        lambda options: replace(
-            env, tables={"hard": np.array([options["hardness"]]), "living": np.array([options["alive"]])}
-        ),
+        lambda options: replace(env, tables={"hard": np.array([options["hardness"]])}),
         observation(points),
         lambda options: gym.spaces.Box(options["least_action"], 1.0, (4,), np.float32),
         info=(Field("distance", np.dtype(np.float32)),),
