@@ -8,8 +8,8 @@ from headrace.pool.family import Presets, Settings
 # tumbles costs more than 1 a step, and PPO then learns to end early. How fast rotors are, the last four actions tell.
 # What is learnt of a flight is learnt of the flight after half a turn, too, so that the craft does not settle beside
 # the target. Without exploration it settles below it, as rotors speed up faster than they slow down, and so lift more
-# while actions vary: less so where masses differ, so that it has to answer a height that is wrong, and where actions are
-# narrowed in the second half.
+# while actions vary: less so where masses differ, so that it has to answer a height that is wrong, and where actions
+# are narrowed in the second half.
 _HOVERING: Settings = {
     "total_steps": 1_400_000, "num_envs": 128, "num_steps": 32, "epochs": 1, "minibatch_size": 256,
     "hidden": (64, 64), "learning_rate": 2e-3, "gamma": 0.985, "gae_lambda": 0.9, "log_std_init": -1.5,
