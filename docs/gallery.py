@@ -33,7 +33,7 @@ FOLLOWED = {"CheetahRun-v1": 0, "QuadrupedWalk-v1": 1, "WalkerWalk-v1": 0}
 LOOKS = tuple(itertools.product((240, 200, 160), (64, 32), (6.0, 4.0)))
 """largest side in pixels, number of colours, and seconds; the first that is small enough is taken"""
 RATE = 12.5  # pictures per second
-LARGEST = 300_000  # bytes of a picture
+LARGEST = 250_000  # bytes of a picture
 
 
 def page(text: str) -> str:
