@@ -9,13 +9,15 @@ from PIL import Image
 
 from headrace.train.runs import zoo
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "gallery.py"))
+HOME = Path(__file__).parents[1]
+SCRIPT = runpy.run_path(str(HOME / "docs" / "gallery.py"))
 MOST, MOST_OF_ALL = 400_000, 5_000_000  # bytes of pictures
 
 
 def test_the_page_shows_the_agents_of_now() -> None:
     text = SCRIPT["PAGE"].read_text()
     assert text == SCRIPT["page"](text), "run docs/gallery.py"
+    assert f"[{len(zoo.agents())}](docs/gallery.md)" in (HOME / "README.md").read_text()
 
 
 def test_every_agent_has_a_small_picture_that_moves() -> None:
