@@ -48,12 +48,12 @@ def run(argv: list[str]) -> int:
     """Exports the policy and prints its inputs and outputs; returns the exit status."""
     args = parse_args(ExportArgs, "export", argv, takes="a run and a file")
     check_file("FILE", args.file)
+    console = Console(highlight=False)
+    run = chosen_run(args.run, console)
     from headrace.train.play.evaluate import describe_checkpoint  # imports torch
     from headrace.train.play.export import check_kind, export_policy
 
     check_kind(args.file)
-    console = Console(highlight=False)
-    run = chosen_run(args.run, console)
     trust = agreed(run, args.trust)
     console.print(describe_checkpoint(RunFolder(run), args.checkpoint), soft_wrap=True)
     done = export_policy(load(run, which=args.checkpoint, trust=trust), args.file, args.policy)
