@@ -1,4 +1,4 @@
-"""The cores and the memory of this machine that this process may use, and the files that only its user can write."""
+"""The cores and the memory of this machine that this process may use, and who may write a file, and when."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import os
 import platform
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -133,6 +133,24 @@ def is_lack(error: BaseException) -> bool:
         and not isinstance(error, HeadraceError)
         and any(word in words for word in ("out of memory", "alloc"))
     )
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Returns a context in which this process alone holds a lock file; waits until no other process holds it.
+
+    On a file system without locks it does not wait.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    import fcntl  # here, since systems without it can use the rest of Headrace
+
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def is_own(path: Path) -> bool:

@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from headrace.errors import OptionError
-from headrace.machine import is_own, usable_cores
+from headrace.machine import alone, is_own, usable_cores
 from headrace.version import __version__
 
 NEVER = "HEADRACE_NO_BUILD"
@@ -163,7 +163,7 @@ class NativeModule:
             OptionError: the build failed; the message ends with the last lines that it printed.
         """
         root = checkout()
-        with _alone(root / "build" / f".{self.extra}.lock"):
+        with alone(root / "build" / f".{self.extra}.lock"):
             importlib.invalidate_caches()
             if not self._is_due():
                 return
@@ -234,17 +234,6 @@ def main() -> None:
     """Notes that all modules were just installed from this checkout, by the build that `make setup` runs."""
     for module in (ATARI, BOX2D, LEARNER, MUJOCO):
         module.note()
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Returns a context in which this process alone holds a lock file; waits until no other process holds it."""
-    import fcntl  # here, since systems without it can use the rest of Headrace
-
-    lock.parent.mkdir(exist_ok=True)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _shown(title: str, command: list[str], environment: dict[str, str]) -> tuple[list[str], bool]:

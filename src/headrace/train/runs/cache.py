@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from headrace.machine import cpu_model, is_own, usable_cores
+from headrace.machine import alone, cpu_model, is_own, usable_cores
 from headrace.pool.cache import cache_folder
 from headrace.train.runs.files import replacing
 
@@ -43,15 +44,24 @@ class MeasurementCache(Generic[T]):
     def remember(self, key: Key, found: T) -> None:
         """Stores a result for this key in place of an earlier one; raises OSError if the file cannot be written."""
         key = plain(key)
-        self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
+        with self._alone():
+            self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
 
     def forget(self, chosen: Callable[[Key], bool]) -> int:
         """Removes the results for whose keys ``chosen`` returns True; returns their number."""
-        entries = self._all()
-        kept = [entry for entry in entries if not chosen(entry[0])]
-        if len(kept) < len(entries):
-            self._write(kept)
+        if not self.file.exists():
+            return 0
+        with self._alone():
+            entries = self._all()
+            kept = [entry for entry in entries if not chosen(entry[0])]
+            if len(kept) < len(entries):
+                self._write(kept)
         return len(entries) - len(kept)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Returns a context in which no other process writes, so that none of their results is lost."""
+        self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
+        return alone(self.file.with_suffix(".lock"))
 
     def _all(self) -> list[tuple[Key, T]]:
         """Returns all keys and results; an empty list if the file is missing or damaged, or another user's."""
@@ -65,7 +75,6 @@ class MeasurementCache(Generic[T]):
 
     def _write(self, entries: list[tuple[Key, T]]) -> None:
         encoded = [{"key": key, **self._encode(found)} for key, found in entries]
-        self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
         with replacing(self.file) as temporary:
             temporary.touch(0o600)  # whatever the user's umask is
             temporary.write_text(json.dumps(encoded, indent=1) + "\n")
