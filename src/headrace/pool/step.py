@@ -16,7 +16,7 @@ class Step:
     """One step of k environments, the argument of a function of rewards: NumPy arrays, or tensors of a `TorchPool`.
 
     Where an episode has ended and the next has begun, observation and info are those of the last step of the old one.
-    NumPy arrays other than ``reward``, which is a copy, cannot be written.
+    ``reward`` is a copy; other arrays of NumPy cannot be written, and tensors must not be.
 
     Attributes:
         reward: float32[k], or [k, agents].

@@ -146,7 +146,7 @@ def test_the_contract_of_another_policys_file_stays(tmp_path: Path):
     agent = untrained("CartPole-v1")
     export_policy(agent, tmp_path / "policy.c")
     before = (tmp_path / "policy.json").read_bytes()
-    with pytest.raises(OptionError, match=r"policy\.json says what policy\.c is, the policy .* of CartPole-v1"):
+    with pytest.raises(OptionError, match=r"policy\.json says what policy\.c is, the policy of CartPole-v1"):
         export_policy(untrained("Acrobot-v1"), tmp_path / "policy.pt")
     assert (tmp_path / "policy.json").read_bytes() == before and not (tmp_path / "policy.pt").exists()
     export_policy(untrained("Acrobot-v1"), tmp_path / "policy.c")  # in place of the other

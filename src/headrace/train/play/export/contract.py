@@ -104,7 +104,7 @@ def check_beside(contract: Facts, path: Path) -> None:
     written = {path.name, *([path.with_suffix(".h").name] if path.suffix == ".c" else [])}
     stay = {name: facts for name, facts in (named if isinstance(named, dict) else {}).items() if name not in written}
     if left := [name for name, facts in stay.items() if _is_unchanged(beside.parent, name, facts)]:
-        whose = f"policy {before.get('policy')!r} of {before.get('task')}"
+        whose = f"policy {before.get('policy') or ''}".rstrip() + f" of {before.get('task')}"
         raise OptionError(f"{beside} says what {left[0]} is, the {whose}: name {path} otherwise, or remove both")
 
 
